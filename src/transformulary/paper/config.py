@@ -36,7 +36,9 @@ SLOTS: dict[str, tuple[str, ...]] = {
 
 #: Parameters that a model may lack; each is then a declared 0, and the line that adds it does not print it.
 OPTIONAL = frozenset(
-    "b_q b_k b_v b_o b_mlp1 b_mlp2 b_mlp3 b_mlp4 b_mlp5 b_mlp6 b_f b_u beta beta_1 beta_2 beta_3 beta_4 beta_5 beta_x beta_z W_s".split()
+    {"b_q", "b_k", "b_v", "b_o", "b_f", "b_u", "W_s", "beta", "beta_x", "beta_z"}
+    | {f"b_mlp{i}" for i in range(1, 7)}
+    | {f"beta_{k}" for k in range(1, 6)}
 )
 BETAS = frozenset(name for name in OPTIONAL if name.startswith("beta"))
 

@@ -52,7 +52,8 @@ def parameters(config: Config) -> Shapes:
     """Every parameter of one model, in the paper's order, without those that it declares absent."""
     c = config
     self_attention = HEADS | POSITIONAL.get(c.positions, {})
-    table: Shapes = {"W_e": "d_e N_V"} | ({"W_p": "d_e ell_max"} if c.positions == "learned" else {})
+    table: Shapes = {"W_e": "d_e N_V"}
+    table |= {"W_p": "d_e ell_max"} if c.positions == "learned" else {}
     gated = c.mlp == "gated"
     match c:
         case EDTransformerConfig():
