@@ -88,6 +88,14 @@ PARAMETERS: dict[str, Shapes] = {
     "6r": {"gamma": "d_e", "beta": "d_e"},
     "7": {"W_u": "N_V d_e"},
 }
+_NEXT, _KNOWN = Entry(Sym("x"), (Infix("+", Sym("t"), Num(1)),)), Entry(Sym("x"), (Infix(":", Num(1), Sym("t")),))
+_MODEL = Sym("P_hat", low=(Sym("theta"),))
+#: What column t of P is: the distribution of the next token, or of a token at place t.
+COLUMNS: dict[str, Node] = {
+    "8": Apply(_MODEL, (_NEXT,), (_KNOWN, Sym("z"))),
+    "9": Words("a distribution over V"),
+    "10": Apply(_MODEL, (_NEXT,), (_KNOWN,)),
+}
 #: The sizes of an architecture, in the paper's order.
 SIZES = ("N_V", "ell_max", "L", "L_enc", "L_dec", "H", "H_kv", "d_e", "d_attn", "d_mid", "d_mlp", "d_f", "segments")
 #: The letter that counts the members of a family.
@@ -104,9 +112,8 @@ def box(program: Program, name: str) -> Box:
         "Parameters": list(head.parameters()),
     }
     kept = ((heading, tuple(row for row in rows if row.parts)) for heading, rows in sections.items())
-    return Box(
-        head.number, head.title(), tuple((heading, rows) for heading, rows in kept if rows), lines(program, name)
-    )
+    shown = tuple((heading, rows) for heading, rows in kept if rows)
+    return Box(head.number, head.title(), shown, lines(program, name))
 
 
 class _Head:
@@ -137,8 +144,8 @@ class _Head:
         return parts
 
     def output(self) -> Parts:
-        found = (Infix("∈", Sym(self.result), self.space(SPACES[self.result])),)
-        return (*found, "; column", Sym("t"), "is", _distribution(self.number)) if self.result == "P" else found
+        found: Parts = (Infix("∈", Sym(self.result), self.space(SPACES[self.result])),)
+        return (*found, "; column", Sym("t"), "is", COLUMNS[self.number]) if self.number in COLUMNS else found
 
     def hyperparameters(self) -> Parts:
         """What the paper calls so: sizes, the mask, and what training and inference are told."""
@@ -248,7 +255,8 @@ class _Head:
         varies = self.number.startswith("6") and widths_differ(self.config)
         if self.program.numbers and all(f.isdigit() or hasattr(self.config, f) for f in factors) and not varies:
             return Num(size(word, self.config))
-        return reduce(lambda a, b: Infix("", a, b), (Num(int(f)) if f.isdigit() else Sym(f) for f in factors))
+        symbols: list[Node] = [Num(int(f)) if f.isdigit() else Sym(f) for f in factors]
+        return reduce(lambda a, b: Infix("", a, b), symbols)
 
 
 def _count(a: ast.arg) -> str:
@@ -269,14 +277,3 @@ def _kind(entry: tuple[str, str | Shapes]) -> str:
     """Parameters that share a row: bundles, norms, everything else."""
     name, shape = entry
     return "bundle" if isinstance(shape, dict) else "norm" if name.startswith(("gamma", "beta")) else "mlp"
-
-
-def _distribution(number: str) -> Node:
-    """What column t of P is: the distribution of the next token; in an encoder, of a token at t given all of x."""
-    x, z, t = Sym("x"), Sym("z"), Sym("t")
-    token, known = {
-        "8": (Entry(x, (Infix("+", t, Num(1)),)), (Entry(x, (Infix(":", Num(1), t),)), z)),
-        "9": (Entry(x, (t,)), (x,)),
-        "10": (Entry(x, (Infix("+", t, Num(1)),)), (Entry(x, (Infix(":", Num(1), t),)),)),
-    }[number]
-    return Apply(Sym("P_hat", low=(Sym("theta"),)), (token,), known)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ast
+from typing import Any
 
 from transformulary.errors import AlgorithmError
 from transformulary.oracle.source import read
 from transformulary.paper import Config, DTransformerConfig, EDTransformerConfig, ETransformerConfig
 from transformulary.pseudocode.boxes import box
 from transformulary.pseudocode.definitions import definitions
-from transformulary.pseudocode.specialise import Program, order
+from transformulary.pseudocode.specialise import Program, architecture, order
 from transformulary.pseudocode.text import box as as_text
 from transformulary.pseudocode.text import line
 
@@ -56,20 +56,10 @@ def _paper(number: str) -> Config:
 
     The sizes do not show: they are symbols unless a config is given.
     """
-    architecture = _architecture(number)
-    sizes = {"N_V": 2, "ell_max": 2, "H": 2, "d_e": 4, "d_mlp": 2}
-    if architecture is EDTransformerConfig:
+    kind = architecture(read().functions[read().name(number) or ""])
+    sizes: Any = {"N_V": 2, "ell_max": 2, "H": 2, "d_e": 4, "d_mlp": 2}
+    if kind == "EDTransformerConfig":
         return EDTransformerConfig(**sizes, L_enc=2, L_dec=2)
-    if architecture is ETransformerConfig:
+    if kind == "ETransformerConfig":
         return ETransformerConfig(**sizes, L=2)
     return DTransformerConfig(**sizes, L=2, norm="rms_norm" if number == "6r" else "layer_norm")
-
-
-def _architecture(number: str) -> type[Config]:
-    """The config that a function declares to take; a decoder where any will do."""
-    name = read().name(number)
-    assert name
-    wanted = {ast.unparse(a.annotation) for a in read().functions[name].args.args if a.annotation}
-    return next(
-        (kind for kind in (EDTransformerConfig, ETransformerConfig) if kind.__name__ in wanted), DTransformerConfig
-    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from decimal import Decimal
+from typing import Any
 
 from transformulary.oracle.source import INDICES
 from transformulary.paper import masks
@@ -139,7 +140,7 @@ class Formulas:
         return Power(self(node.value), Words("T")) if node.attr == "T" else Sym(node.attr)
 
     def Constant(self, node: ast.Constant) -> Node:
-        return Num(0) if node.value is None else number(node.value)  # type: ignore[arg-type]
+        return Num(0) if node.value is None else number(node.value)
 
     def UnaryOp(self, node: ast.UnaryOp) -> Node:
         if isinstance(node.operand, ast.Constant):
@@ -219,7 +220,7 @@ class Formulas:
         return False
 
     def Compare(self, node: ast.Compare) -> Node:
-        """Where both sides move by the same amount, they are compared as printed; a < n of whole numbers is a + 1 <= n."""
+        """Where both sides move by the same amount, they are compared as printed; a < n is a + 1 <= n."""
         left, right = node.left, node.comparators[0]
         op, move = OPERATORS[type(node.ops[0])], self.degree(left) - self.degree(right)
         if move == 0:
@@ -329,7 +330,7 @@ def series(last: Node) -> tuple[Node, ...]:
     return (Num(1), Num(2), DOTS, last)
 
 
-def number(value: float) -> Node:
+def number(value: Any) -> Node:
     """A number as it is written: 0.044715, 10^-5, 2 · 10^-7."""
     if value == int(value) and abs(value) < 1e16:
         return Num(int(value))

@@ -38,8 +38,8 @@ class Program:
         return self._done[name]
 
     def _specialised(self, function: ast.FunctionDef) -> ast.FunctionDef:
-        wanted = next((ast.unparse(a.annotation) for a in function.args.args if a.arg == "c" and a.annotation), "Any")
-        if wanted not in ("Any", type(self.config).__name__):
+        wanted = architecture(function)
+        if wanted not in ("", "Any", type(self.config).__name__):
             raise ConfigError(
                 f"Algorithm {self.source.numbers[function.name]} is for a {wanted}, and this model is a "
                 f"{type(self.config).__name__}, which runs Algorithm {ROOTS[type(self.config)]}."
@@ -83,6 +83,11 @@ def order(number: str) -> tuple[int, str]:
     """Sorts "4", "4r", "5", "10"."""
     digits = number.rstrip("abcdefghijklmnopqrstuvwxyz")
     return int(digits), number.removeprefix(digits)
+
+
+def architecture(function: ast.FunctionDef) -> str:
+    """The config that a function takes: "DTransformerConfig"; "Any" or "" where it runs in all architectures."""
+    return next((annotation(a) for a in function.args.args if a.arg == "c"), "")
 
 
 def annotation(argument: ast.arg) -> str:
@@ -144,9 +149,7 @@ class _Specialiser(ast.NodeTransformer):
 
     def _sizes(self, function: ast.FunctionDef) -> dict[str, int]:
         """The sizes that a function names itself and that are the config's: d_attn = len(...)."""
-        found = {
-            name for s in function.body if is_size(s) and isinstance(s, ast.Assign) for name in names(s.targets[0])
-        }
+        found = {name for s in function.body if is_size(s) for name in names(s.targets[0])}  # type: ignore[attr-defined]
         if widths_differ(self.config):
             found.discard("d_e")  # Algorithm 6 is used at both widths
         return {name: getattr(self.config, name) for name in found if hasattr(self.config, name)}
@@ -199,21 +202,21 @@ class _Specialiser(ast.NodeTransformer):
         known, value = self._known(node.test)
         return self.visit(node.body if value else node.orelse) if known else self.generic_visit(node)
 
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
         if isinstance(node.value, ast.Name) and node.value.id == "c":
             value = getattr(self.config, node.attr)
             literal = type(value) is float or (type(value) is int and self.program.numbers)
             return ast.Constant(value) if literal else node
         if node.attr in self.config.absent:
             return ast.Constant(0)
-        return self.generic_visit(node)  # type: ignore[return-value]
+        return self.generic_visit(node)
 
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
         """TABLE[c.…] is the entry; a member of an absent parameter is 0; c.mask[l % k] is a cycle of masks."""
         if isinstance(node.value, ast.Name) and (table := self.source.tables.get(node.value.id)):
             known, key = self._known(node.slice)
             assert known, f"{ast.unparse(node)} must be decided by the config"
-            return self.visit(copy.deepcopy(table[key]))  # type: ignore[no-any-return]
+            return self.visit(copy.deepcopy(table[key]))
         if ast.unparse(node.value) == "c.mask":
             return self._masks(node)
         node.value, node.slice = self.visit(node.value), self.visit(node.slice)
@@ -225,14 +228,14 @@ class _Specialiser(ast.NodeTransformer):
         node.slice = ast.Constant(0) if len(set(masks)) == 1 else _Length(len(masks)).visit(node.slice)
         return node
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:
+    def visit_Call(self, node: ast.Call) -> Any:
         node.func, node.args = self.visit(node.func), [self.visit(a) for a in node.args]
         if isinstance(node.func, ast.Lambda):
             given = {a.arg: value for a, value in zip(node.func.args.args, node.args, strict=True)}
-            return self.visit(_Substitute(given).visit(node.func.body))  # type: ignore[no-any-return]
+            return self.visit(_Substitute(given).visit(node.func.body))
         return node
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
         a, b = node.left, node.right = self.visit(node.left), self.visit(node.right)
         sizes = [self.sizes.get(getattr(x, "id", "")) for x in (a, b)]
         match node.op:
@@ -259,5 +262,5 @@ class _Length(ast.NodeTransformer):
     def __init__(self, length: int) -> None:
         self.length = length
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:
+    def visit_Call(self, node: ast.Call) -> Any:
         return ast.Constant(self.length)

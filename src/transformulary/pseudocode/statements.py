@@ -57,7 +57,7 @@ class _Lines:
     def returns(self, following: ast.stmt | None, target: ast.expr) -> bool:
         """Whether what follows only returns `target`: the two are one line in print."""
         unnumbered = isinstance(following, ast.Return) and not self.label(following)
-        return unnumbered and ast.unparse(following.value) == ast.unparse(target)  # type: ignore[union-attr,arg-type]
+        return unnumbered and ast.unparse(following.value) == ast.unparse(target)  # type: ignore[union-attr]
 
     # loops
 

@@ -72,8 +72,8 @@ def _text(node: Node) -> str:
         case Entry(base, at):
             return f"{text(base, ATOM)}[{','.join(':' if i is None else _tight(i) for i in at)}]"
         case Fence(kind, items, separator):
-            left, right = FENCES[kind]
-            return left + separator.join(map(text, items)) + right
+            opening, closing = FENCES[kind]
+            return opening + separator.join(map(text, items)) + closing
 
 
 def _first(node: Node, least: int) -> str:
