@@ -20,7 +20,7 @@ ONES = object()  # the row of ones in b 1ᵀ
 RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789−")
 LETTER = r"(?:[A-Za-zα-ωΦℓ𝓦∞])[\u0302\u0303]?′?"
 TOKEN = re.compile(
-    rf"\s*(?:(?P<number>\d+(?:\.\d+)?)|(?P<word>[A-Za-z]{{2,}}(?:_[A-Za-z]+)*)|(?P<letter>{LETTER})"
+    rf"\s*(?:(?P<number>\d+(?:\.\d+)?)|(?P<word>[A-Za-z]{{2,}}(?:_[A-Za-z0-9]+)*)|(?P<letter>{LETTER})"
     r"|(?P<low>_(?:[A-Za-z0-9ℓ]+|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}))|(?P<high>\^(?:[A-Za-z0-9ℓ]+|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}))"
     r"|(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)|(?P<sign>[][(){}|,;:√Σ+−⊙·/=≠≤≥<>∧∨¬∇ᵀ⌈⌉⌊⌋…≡∈∝]))"
 )
@@ -188,6 +188,8 @@ class _Reader:
             theta = self.disjunction()
             self.take(")")
             return lambda env: env["∇loss"](env, theta(env))
+        if sign == "{":
+            return self.chosen()
         items, separator, start = [], None, self.at
         if sign not in "([⌈⌊":
             raise SyntaxError(f"a formula does not begin with {sign} in {self.tokens}")
@@ -208,6 +210,16 @@ class _Reader:
             family = [letter for letter in letters if letter in ("e", "Y", "a", "b")]
             return self.indexed(lambda env: env.all_members(family, separator, items[-1]))
         return self.indexed(lambda env: env.listed(items, separator))
+
+    def chosen(self):
+        """{t ∈ [n] : condition}"""
+        name = self.take()
+        self.take("∈"), self.take("[")
+        count = self.disjunction()
+        self.take("]"), self.take(":")
+        condition = self.disjunction()
+        self.take("}")
+        return lambda env: {i for i in range(1, count(env) + 1) if condition(env | {name: i})}
 
     def called(self, name):
         """A word: a function with its arguments, or a name."""

@@ -9,7 +9,7 @@ import unicodedata
 from collections import defaultdict
 
 import numpy as np
-from formula_reader import FUNCTIONS, compiled
+from pseudocode.formula_reader import FUNCTIONS, compiled
 
 from transformulary.oracle import notation, theta
 
@@ -122,10 +122,11 @@ class Env(dict):
         elif words.startswith("sample"):
             p = self.value(re.fullmatch(r"sample a token y from q ∝ (.*)\^\{1/τ\}", words)[1])
             self["y"] = notation.sample(notation.proportional(p, self.symbol("τ", "", "")), self.book.told["rng"]) + 1
-        elif found := re.fullmatch(r"(x̃)_n\[t\] ← mask_token with probability p_mask, else x_n\[t\]", unicodedata.normalize("NFC", words)):
-            del found
-            drawn = notation.randomly(self.value("mask_token"), self.value("x_n[t]"), self.value("p_mask"), self.book.told["rng"])
-            self.families.setdefault(FAMILY_X, {}).setdefault(self["n"], {})[self["t"]] = drawn
+        elif " with probability p_mask, else " in words:
+            target, a, b = re.fullmatch(r"(\S+) ← (\S+) with probability p_mask, else (\S+)", words).groups()
+            assert target == "x\u0303_n[t]"
+            drawn = notation.randomly(*map(self.value, (a, b, "p_mask")), self.book.told["rng"])
+            self.families.setdefault("x\u0303", {}).setdefault(self["n"], {})[self["t"]] = drawn
         elif words.startswith("P(θ) ←"):
             self["P(θ)"] = compiled(words.removeprefix("P(θ) ← "))
         elif words.startswith("loss(θ) ="):
@@ -226,6 +227,8 @@ class Env(dict):
     def listed(self, items, separator):
         """[a; b] one on top of the other; [x, y] a sequence of tokens."""
         values = [item(self) for item in items]
+        if len(values) == 1 and isinstance(values[0], np.ndarray):
+            return values[0]
         if separator == ";":
             return np.concatenate([np.atleast_1d(v) for v in values])
         return [token for v in values for token in (v if isinstance(v, list) else [v])]
@@ -247,6 +250,3 @@ class RuleOf(Env):
 
     def call(self, name, arguments):
         return arguments[0] if name == "rule" else super().call(name, arguments)
-
-
-FAMILY_X = unicodedata.normalize("NFD", "x̃")
