@@ -190,8 +190,8 @@ def cache_bytes(config: Config, ell: int, ell_z: int | None = None, dtype: str =
     """Bytes of the keys and values that one sequence of `ell` tokens leaves for the tokens after it.
 
     Each layer keeps H_kv (d_attn + d_mid) numbers a token; under a local mask only for its `width` nearest tokens.  An
-    encoder-decoder also keeps those of the `ell_z` tokens of context.  Where a new token changes what earlier ones
-    become (an encoder, a full mask) nothing can be kept: 0.
+    encoder-decoder also keeps those of the `ell_z` tokens of context.  Where tokens look at later ones (an encoder, a
+    mask that is not causal) a new token changes what the others become and nothing can be kept: 0.
 
     Raises ConfigError for lengths as in `flops`, and for a dtype as in `weight_bytes`.
     """
@@ -202,8 +202,8 @@ def cache_bytes(config: Config, ell: int, ell_z: int | None = None, dtype: str =
         case ETransformerConfig():
             tokens = 0
         case DTransformerConfig():
-            kept = [(mask.kept(ell), n) for mask, n in _cycle(config)]
-            tokens = sum(k * n for k, n in kept) if all(k for k, _ in kept) else 0
+            causal = all(mask.causal for mask in config.mask)
+            tokens = sum(n * mask.kept(ell) for mask, n in _cycle(config)) if causal else 0
     return tokens * config.H_kv * (config.d_attn + config.d_mid) * _bytes(dtype)
 
 

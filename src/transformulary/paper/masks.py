@@ -55,7 +55,7 @@ class Mask(ABC):
         return True
 
     def kept(self, ell: int) -> int:
-        """How many of the first `ell` keys a cache holds: 0 where a new token changes all that came before."""
+        """How many of `ell` keys, the nearest ones, the last of `ell` tokens and those after it may ever use."""
         return ell
 
     def __str__(self) -> str:
@@ -73,9 +73,6 @@ class Full(Mask):
     @property
     def causal(self) -> bool:
         return False
-
-    def kept(self, ell: int) -> int:
-        return 0
 
 
 @dataclass(frozen=True)
@@ -173,8 +170,7 @@ class Union(Mask):
         return all(mask.causal for mask in self.masks)
 
     def kept(self, ell: int) -> int:
-        each = [mask.kept(ell) for mask in self.masks]
-        return max(each) if all(each) else 0
+        return max(mask.kept(ell) for mask in self.masks)
 
     def __str__(self) -> str:
         return " | ".join(map(str, self.masks))
