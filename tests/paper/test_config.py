@@ -4,8 +4,8 @@ from dataclasses import fields
 
 import pytest
 from hypothesis import given
-from strategies import configs, masks
 
+from strategies import configs, masks
 from transformulary.errors import ConfigError
 from transformulary.paper import (
     SLOTS,
@@ -183,7 +183,11 @@ def test_sizes_are_whole_numbers(name, value):
         (D, {"d_attn": "4"}, "d_attn = '4' must be a whole number, at least 1."),
         (E, {"segments": -1}, "segments = -1 must be a whole number, at least 0."),
         (E, {"d_f": 1.5}, "d_f = 1.5 must be a whole number, at least 1."),
-        (D, {"H": 4, "d_attn": 2, "H_kv": 3}, "H_kv = 3 does not divide H = 4: every key/value head serves H / H_kv query heads."),
+        (
+            D,
+            {"H": 4, "d_attn": 2, "H_kv": 3},
+            "H_kv = 3 does not divide H = 4: every key/value head serves H / H_kv query heads.",
+        ),
         (D, {"norm": "layernorm"}, "norm = 'layernorm' is none of layer_norm, rms_norm."),
         (D, {"activation": "gelu_new"}, "activation = 'gelu_new' is none of gelu, relu, gelu_tanh, silu."),
         (D, {"scale": None}, "scale = None is none of sqrt, none."),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import masks, plain_masks
 
+from strategies import masks, plain_masks
 from transformulary.errors import ConfigError
 from transformulary.paper import Causal, Fixed, Full, Local, Mask, Prefix, Strided, Union, parse_mask
 
@@ -196,7 +196,10 @@ def test_a_misspelt_mask_is_an_error(text):
         (lambda: parse_mask("local(0)"), "Local: width = 0 must be a whole number, at least 1."),
         (lambda: parse_mask("prefix(-2)"), "Prefix: n = -2 must be a whole number, at least 0."),
         (lambda: Union((Causal(),)), "Union: masks = (Causal(),) must hold at least two that differ."),
-        (lambda: Union((Causal(), Causal())), "Union: masks = (Causal(), Causal()) must hold at least two that differ."),
+        (
+            lambda: Union((Causal(), Causal())),
+            "Union: masks = (Causal(), Causal()) must hold at least two that differ.",
+        ),
         (lambda: Union((Causal(), 3)), "Union: masks = (Causal(), 3) must be a tuple of masks."),
         (lambda: Union([Causal(), Full()]), "Union: masks = [Causal(), Full()] must be a tuple of masks."),
         (

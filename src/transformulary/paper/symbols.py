@@ -188,9 +188,9 @@ W_mlp5           \b{W}_{\r{mlp5}}      =    d_mlp x d_e     gate of the encoder'
 b_mlp5           \b{b}_{\r{mlp5}}      =    d_mlp           its bias
 W_mlp6           \b{W}_{\r{mlp6}}      =    d_mlp x d_e     gate of the decoder's MLP in Algorithm 8
 b_mlp6           \b{b}_{\r{mlp6}}      =    d_mlp           its bias
-u                \b{u}                 =    d_attn          added to every query that meets a key (relative positions)
-v                \b{v}                 =    d_attn          added to every query that meets a distance (relative positions)
-W_r              \b{W}_r               =    d_attn x d_e    makes a key of a distance (relative positions)
+u                \b{u}                 =    d_attn          added to a query that meets a key (relative positions)
+v                \b{v}                 =    d_attn          added to a query that meets a distance (the same)
+W_r              \b{W}_r               =    d_attn x d_e    makes a key of a distance (the same)
 B                \b{B}                 =    32              added to a score, by bucket of distance (bucketed positions)
 omega            \omega                ω    (0,oo)          angle that a rotary position turns per token
 H_kv             H_{\r{kv}}            =    [H]             heads of keys and values; H_kv = H is the paper
