@@ -1,19 +1,18 @@
-"""Random masks and random small models of every architecture with every choice (Hypothesis)."""
+"""Random models and inputs for property tests (Hypothesis)."""
 
+import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from transformulary.paper import (
     SLOTS,
     Causal,
-    Config,
     DTransformerConfig,
     EDTransformerConfig,
     ETransformerConfig,
     Fixed,
     Full,
     Local,
-    Mask,
     Prefix,
     Strided,
 )
@@ -23,61 +22,74 @@ settings.load_profile("transformulary")
 
 ARCHITECTURES = (DTransformerConfig, ETransformerConfig, EDTransformerConfig)
 
+seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
+rules = st.one_of(
+    st.sampled_from([Causal(), Full()]),
+    st.builds(Local, st.integers(1, 4)),
+    st.builds(Strided, st.integers(1, 4)),
+    st.integers(1, 4).flatmap(lambda s: st.builds(Fixed, st.just(s), st.integers(1, s))),
+    st.builds(Prefix, st.integers(0, 4)),
+)
+masks = rules | st.builds(lambda a, b: a | b, rules, rules)
+causal_masks = masks.filter(lambda mask: mask.causal)
 
-def plain_masks(largest: int = 9) -> st.SearchStrategy[Mask]:
-    """One rule, its numbers at most `largest`."""
-    size = st.integers(1, largest)
-    return st.one_of(
-        st.just(Full()),
-        st.just(Causal()),
-        st.builds(Local, size),
-        st.builds(Strided, size),
-        size.flatmap(lambda stride: st.builds(Fixed, st.just(stride), st.integers(1, stride))),
-        st.builds(Prefix, st.integers(0, largest)),
+
+@st.composite
+def shared(draw, architecture, positions):
+    """What every small model has: every slot, free widths, grouped queries, any parameters absent."""
+    H_kv, group = draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    optional = sorted(architecture.optional - {"W_p", "W_s"})  # these follow from positions and segments
+    sizes = {
+        "N_V": draw(st.integers(2, 7)),
+        "ell_max": 6,
+        "H": H_kv * group,
+        "H_kv": H_kv,
+        "d_e": draw(st.sampled_from([4, 6])),
+        "d_attn": draw(st.sampled_from([2, 4])),
+        "d_mid": draw(st.integers(1, 3)),
+        "d_mlp": draw(st.integers(1, 5)),
+    }
+    slots = {slot: draw(st.sampled_from(values)) for slot, values in SLOTS.items() if slot != "positions"}
+    return (
+        sizes
+        | slots
+        | {
+            "positions": draw(st.sampled_from(positions)),
+            "eps": draw(st.sampled_from([1e-12, 1e-5])),
+            "absent": draw(st.frozensets(st.sampled_from(optional))),
+            "embedding_norm": draw(st.booleans()),
+            "tied": draw(st.booleans()),
+        }
     )
 
 
-def masks(largest: int = 9) -> st.SearchStrategy[Mask]:
-    """One rule, or the union of several."""
-    rule = plain_masks(largest)
-    return rule | st.builds(lambda a, b: a | b, rule, rule) | st.builds(lambda a, b, c: a | b | c, rule, rule, rule)
+@st.composite
+def d_configs(draw, mask=masks, positions=SLOTS["positions"]):
+    """Any small decoder."""
+    cycle = draw(st.lists(mask, min_size=1, max_size=3))
+    return DTransformerConfig(
+        **draw(shared(DTransformerConfig, positions)), L=draw(st.integers(1, 2)), mask=tuple(cycle)
+    )
 
 
 @st.composite
-def choices(draw: st.DrawFn, architecture: type[Config]) -> dict[str, object]:
-    """A value of every slot; no contradictions."""
-    chosen: dict[str, object] = {slot: draw(st.sampled_from(values)) for slot, values in SLOTS.items()}
-    if architecture is EDTransformerConfig and chosen["positions"] in ("rotary", "relative"):
-        chosen["positions"] = "learned"
-    chosen |= {name: draw(st.booleans()) for name in ("embedding_norm", "tied")}
-    chosen["eps"] = draw(st.sampled_from([0.0, 1e-12, 1e-5]))
-    chosen["base"] = draw(st.sampled_from([10000.0, 500000.0]))
-    chosen["absent"] = draw(st.frozensets(st.sampled_from(sorted(architecture.optional - {"W_p", "W_s"}))))
-    return chosen
+def e_configs(draw):
+    """Any small encoder."""
+    both = draw(shared(ETransformerConfig, SLOTS["positions"]))
+    d_f = both["d_e"] if both["tied"] else draw(st.integers(1, 5))
+    return ETransformerConfig(**both, L=draw(st.integers(1, 2)), d_f=d_f, segments=draw(st.integers(0, 3)))
 
 
 @st.composite
-def configs(draw: st.DrawFn, architectures: tuple[type[Config], ...] = ARCHITECTURES) -> Config:
-    """A config of one of `architectures`, small enough to run, every size and every slot varied."""
-    architecture = draw(st.sampled_from(architectures))
-    small = st.integers(1, 5)
-    H_kv = draw(st.integers(1, 3))
-    sizes = {
-        "N_V": draw(st.integers(4, 12)),
-        "ell_max": draw(st.integers(1, 10)),
-        "H": H_kv * draw(st.integers(1, 3)),
-        "H_kv": H_kv,
-        "d_e": 2 * draw(small),
-        "d_mlp": draw(small),
-        "d_attn": 2 * draw(small),
-        "d_mid": draw(small),
-    }
-    chosen = draw(choices(architecture))
-    if architecture is DTransformerConfig:
-        sizes |= {"L": draw(small), "mask": tuple(draw(st.lists(masks(), min_size=1, max_size=3)))}
-    elif architecture is ETransformerConfig:
-        d_f = sizes["d_e"] if chosen["tied"] else draw(small)
-        sizes |= {"L": draw(small), "d_f": d_f, "segments": draw(st.integers(0, 3))}
-    else:
-        sizes |= {"L_enc": draw(small), "L_dec": draw(small)}
-    return architecture(**sizes, **chosen)
+def ed_configs(draw):
+    """Any small encoder-decoder."""
+    positions = [kind for kind in SLOTS["positions"] if kind not in ("rotary", "relative")]
+    both = draw(shared(EDTransformerConfig, positions))
+    return EDTransformerConfig(**both, L_enc=draw(st.integers(1, 2)), L_dec=draw(st.integers(1, 3)))
+
+
+configs = st.one_of(d_configs(), e_configs(), ed_configs())
+
+
+def sequences(N_V, least=1, most=6):
+    return st.lists(st.integers(0, N_V - 1), min_size=least, max_size=most)

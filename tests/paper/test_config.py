@@ -1,5 +1,6 @@
 """Configs: the defaults are the paper, and nothing impossible, contradictory or unknown gets through."""
 
+import json
 from dataclasses import fields
 
 import pytest
@@ -68,17 +69,16 @@ def test_algorithm_10_is_causal_and_algorithm_9_projects_to_its_own_width():
     assert (6, 0) == (E().d_f, E().segments)
 
 
-@given(configs())
+@given(configs)
 def test_to_dict_and_back(config):
-    """from_dict undoes to_dict, which holds nothing but what JSON and TOML can hold."""
-    given = config.to_dict()
+    """from_dict undoes to_dict, which JSON does not change."""
+    plain = config.to_dict()
 
-    assert config == type(config).from_dict(given)
-    assert {str, float, int, bool, list} >= {type(value) for value in given.values()}
-    assert all(type(member) is str for value in given.values() if isinstance(value, list) for member in value)
+    assert config == type(config).from_dict(plain)
+    assert plain == json.loads(json.dumps(plain))
 
 
-@given(masks())
+@given(masks)
 def test_masks_may_be_given_as_text(mask):
     """One mask, its text, and lists of either are the same cycle."""
     assert (mask,) == D(mask=mask).mask == D(mask=str(mask)).mask == D(mask=[str(mask)]).mask
@@ -281,7 +281,7 @@ def test_choices_rule_parameters_out():
     assert {"b_q", "beta", "beta_1", "beta_2", "beta_x", "W_p"} == config.absent
 
 
-@given(configs())
+@given(configs)
 def test_absent_parameters_are_not_in_the_table(config):
     """What `absent` names is nowhere in the table of parameters; every other bias of the architecture is."""
     table = {name.split(".")[-1] for name, _, _ in leaves(parameters(config), config)}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import configs
+from strategies import configs, d_configs
 from transformulary.errors import ConfigError
 from transformulary.paper import (
     Causal,
@@ -45,7 +45,7 @@ BERT = ETransformerConfig(
 ORIGINAL = EDTransformerConfig(N_V=37000, ell_max=512, L_enc=6, L_dec=6, H=8, d_e=512, d_mlp=2048)
 
 
-@given(configs())
+@given(configs)
 def test_the_formula_is_the_sum_over_the_table(config):
     """Whatever the architecture, the sizes and the choices: the closed formula counts the table of parameters."""
     total = sum(n * prod(shape) for _, n, shape in leaves(parameters(config), config))
@@ -183,7 +183,7 @@ def test_work_of_gpt2_per_token():
     assert 247_064_064 + 37_748_736 == tied.total
 
 
-@given(configs((DTransformerConfig,)), st.data())
+@given(d_configs(), st.data())
 def test_what_the_work_does_not_depend_on(config, data):
     """Norms, the scale of scores, a norm of the embedding and tying cost no matrix product."""
     ell = data.draw(st.integers(1, config.ell_max))
@@ -378,7 +378,7 @@ def test_an_encoder_decoder_also_keeps_the_context():
     )
 
 
-@given(configs((DTransformerConfig,)), st.data())
+@given(d_configs(), st.data())
 def test_the_cache_grows_by_its_bytes_per_token(config, data):
     """Never by more, and by exactly that as long as no local mask is full."""
     ell = data.draw(st.integers(1, config.ell_max))

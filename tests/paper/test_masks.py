@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import masks, plain_masks
+from strategies import masks, rules
 from transformulary.errors import ConfigError
 from transformulary.paper import Causal, Fixed, Full, Local, Mask, Prefix, Strided, Union, parse_mask
 
@@ -103,7 +103,7 @@ def test_two_fixed_steps_reach_everything_before(ell, stride):
     assert np.array_equal(matrix(Causal(), ell), reachable(fixed, fixed))
 
 
-@given(masks(), st.integers(1, 12), st.integers(1, 12))
+@given(masks, st.integers(1, 12), st.integers(1, 12))
 def test_ints_arrays_and_tensors_agree(mask, ell_z, ell_x):
     """One rule serves ints, NumPy arrays and torch tensors, and always answers with booleans."""
     torch = pytest.importorskip("torch")
@@ -116,27 +116,27 @@ def test_ints_arrays_and_tensors_agree(mask, ell_z, ell_x):
     assert one_by_one == array.tolist() == tensor.tolist()
 
 
-@given(masks(), st.integers(1, 12))
-def test_causal_says_whether_any_token_sees_a_later_one(mask, ell):
+@given(masks)
+def test_causal_says_whether_any_token_sees_a_later_one(mask):
     """`causal` is true exactly where the mask lies in the causal triangle (at any length: 12 shows every rule here)."""
     inside = not (matrix(mask, 12) & ~matrix(Causal(), 12)).any()
 
     assert inside == mask.causal
 
 
-@given(masks(), st.integers(1, 12), st.integers(0, 12))
+@given(masks, st.integers(1, 12), st.integers(0, 12))
 def test_a_prefix_of_the_mask_is_the_mask_of_the_prefix(mask, ell, more):
     """A rule compares positions, so a longer sequence changes nothing between the tokens that were there."""
     assert np.array_equal(matrix(mask, ell), matrix(mask, ell + more)[:ell, :ell])
 
 
-@given(masks())
+@given(masks)
 def test_every_token_sees_itself(mask):
     """No rule leaves a token without anything to attend to."""
     assert matrix(mask, 12).diagonal().all()
 
 
-@given(masks(), masks())
+@given(masks, masks)
 def test_a_union_allows_what_either_allows(a, b):
     """`a | b` is the elementwise or, in either order the same value, and nothing new when repeated."""
     union = a | b
@@ -147,7 +147,7 @@ def test_a_union_allows_what_either_allows(a, b):
     assert union == union | a == b | union
 
 
-@given(masks())
+@given(masks)
 def test_text_and_back(mask):
     """parse_mask reads what str writes, and repr is Python for the same value."""
     assert mask == parse_mask(str(mask))
@@ -225,7 +225,7 @@ def test_a_mask_joins_only_masks():
         Mask()
 
 
-@given(plain_masks(), st.integers(1, 12))
+@given(rules, st.integers(1, 12))
 def test_a_cache_keeps_every_key_that_will_be_used(mask, ell):
     """The `kept` nearest keys are all that token ell and any later one may use; no fewer would do (but for Fixed)."""
     allowed = matrix(mask, 40)

@@ -73,7 +73,7 @@ def stated(space, config):
     return [width.get(size, size) for size in space.split(" x ")]
 
 
-@given(configs())
+@given(configs)
 def test_every_parameter_is_a_symbol_with_its_shape(config):
     """All architectures, all slots: the shape beside the symbol is the shape in the table of parameters."""
 
