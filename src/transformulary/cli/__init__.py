@@ -43,7 +43,7 @@ FOOT = """
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command (default: the one in sys.argv) and return its exit status; raises only what is a bug."""
     verb, *rest = (sys.argv[1:] if argv is None else argv) or ["--help"]
-    name = f"transformulary {verb}" if verb in _all_verbs() else "transformulary"
+    name = f"transformulary {verb}" if verb in all_verbs() else "transformulary"
     _speak_utf8()
     try:
         status = _run(verb, rest)
@@ -65,11 +65,11 @@ def _run(verb: str, rest: list[str]) -> int:
         print(_help())
     elif verb == "--version":
         print(f"transformulary {__version__}")
-    elif verb in _all_verbs():
+    elif verb in all_verbs():
         return _run_verb(verb, rest)
     else:
         kind = "option" if verb.startswith("-") else "verb"
-        raise UserError(f"there is no {kind} {verb!r}. {_nearest(verb, _all_verbs())}See `transformulary --help`.")
+        raise UserError(f"there is no {kind} {verb!r}. {_nearest(verb, all_verbs())}See `transformulary --help`.")
     return 0
 
 
@@ -126,13 +126,16 @@ def _before(end: str, words: Iterable[str]) -> Iterator[str]:
 
 
 def _nearest(word: str, choices: Iterable[str]) -> str:
+    """A hint that names the choices spelt almost like `word`, dashes aside; empty if there is none."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, sorted(choices), n=3, cutoff=0.5)
-    return f"Nearest: {', '.join(near)}. " if near else ""
+    names = {choice.lstrip("-"): choice for choice in choices}
+    near = get_close_matches(word.lstrip("-"), names)
+    return f"Nearest: {', '.join(names[name] for name in near)}. " if near else ""
 
 
-def _all_verbs() -> list[str]:
+def all_verbs() -> list[str]:
+    """Every verb, in the order of the help."""
     return [verb for verbs in VERBS.values() for verb in verbs]
 
 
