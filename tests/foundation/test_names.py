@@ -8,16 +8,17 @@ import pytest
 
 import transformulary
 
-PACKAGES = [m.name for m in pkgutil.iter_modules(transformulary.__path__) if m.ispkg and m.name != "cli"]
+INNER = [module.name for module in pkgutil.iter_modules(transformulary.__path__) if module.ispkg]
+#: The command line is a program: nothing imports from it.
+PACKAGES = ["transformulary", *(f"transformulary.{name}" for name in INNER if name != "cli")]
 
 
 @pytest.mark.parametrize("name", PACKAGES)
 def test_all_is_exactly_what_is_exported(name):
-    """`__all__` of a package lists every public name that can be imported from it, and nothing else."""
-    package = importlib.import_module(f"transformulary.{name}")
-
-    names = {key for key, value in vars(package).items() if not key.startswith("_")}
-    exported = {key for key in names if not isinstance(vars(package)[key], ModuleType)}
+    """`__all__` of a package lists every public name that `dir` shows, and nothing else."""
+    package = importlib.import_module(name)
+    names = {key for key in dir(package) if not key.startswith("_")}
+    exported = {key for key in names if not isinstance(getattr(package, key), ModuleType)}
 
     assert exported == set(getattr(package, "__all__", ()))
 
