@@ -6,10 +6,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one process per core already: before 
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
 
+import hypothesis
 import jaxtyping
 import pytest
 
 import needs
+
+hypothesis.settings.register_profile("unhurried", deadline=None)  # no test depends on how busy the machine is
+hypothesis.settings.load_profile("unhurried")
 
 #: Packages whose signatures state shapes; every call in every test is checked against them.
 CHECKED = ["transformulary.nn"]
