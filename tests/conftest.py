@@ -16,7 +16,7 @@ hypothesis.settings.register_profile("unhurried", deadline=None)  # no test depe
 hypothesis.settings.load_profile("unhurried")
 
 #: Packages whose signatures state shapes; every call in every test is checked against them.
-CHECKED = ["transformulary.nn"]
+CHECKED = ["transformulary.nn", "transformulary.train", "transformulary.generate"]
 
 jaxtyping.install_import_hook(CHECKED, "beartype.beartype")
 
