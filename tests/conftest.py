@@ -12,8 +12,9 @@ import pytest
 
 import needs
 
-hypothesis.settings.register_profile("unhurried", deadline=None)  # no test depends on how busy the machine is
-hypothesis.settings.load_profile("unhurried")
+#: The same examples in every run, so that a failure is a failure everywhere, however busy the machine is.
+hypothesis.settings.register_profile("usual", deadline=None, max_examples=25, derandomize=True)
+hypothesis.settings.load_profile("usual")
 
 #: Packages whose signatures state shapes; every call in every test is checked against them.
 CHECKED = ["transformulary.nn", "transformulary.train", "transformulary.generate"]
