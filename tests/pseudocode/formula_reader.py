@@ -244,7 +244,7 @@ class _Reader:
         return self.disjunction()
 
     def is_rule(self):
-        return self.tokens[self.at + 1][1] == "≡" or self.tokens[self.at + 3][1] == "," and self.tokens[self.at + 6][1] == "="
+        return self.tokens[self.at + 1][1] == "≡" or (self.tokens[self.at + 3][1] == "," and self.tokens[self.at + 6][1] == "=")
 
     def rule(self):
         self.take("Mask")
@@ -300,8 +300,8 @@ def _transposed(a):
 
 OPERATORS = {"conjunction": ("∨",), "relation": ("∧",), "sum": ("=", "≠", "≤", "≥", "<", ">"), "fraction": ("⊙",)}
 OPERATIONS = {
-    **{"∨": lambda a, b: a or b, "∧": lambda a, b: a and b, "=": lambda a, b: a == b, "≠": lambda a, b: a != b},
-    **{"≤": lambda a, b: a <= b, "≥": lambda a, b: a >= b, "<": lambda a, b: a < b, ">": lambda a, b: a > b},
-    **{"+": lambda a, b: a + b, "−": lambda a, b: a - b, "⊙": lambda a, b: a * b, "/": lambda a, b: a / b},
+    "∨": lambda a, b: a or b, "∧": lambda a, b: a and b, "=": lambda a, b: a == b, "≠": lambda a, b: a != b,
+    "≤": lambda a, b: a <= b, "≥": lambda a, b: a >= b, "<": lambda a, b: a < b, ">": lambda a, b: a > b,
+    "+": lambda a, b: a + b, "−": lambda a, b: a - b, "⊙": lambda a, b: a * b, "/": lambda a, b: a / b,
     "mod": lambda a, b: a % b,
 }

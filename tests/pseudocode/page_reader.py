@@ -9,8 +9,8 @@ import unicodedata
 from collections import defaultdict
 
 import numpy as np
-from pseudocode.formula_reader import FUNCTIONS, compiled
 
+from pseudocode.formula_reader import FUNCTIONS, compiled
 from transformulary.oracle import notation, theta
 
 SIZES = {"ℓ_max": "ell_max", "ℓ_gen": "ell_gen"}
