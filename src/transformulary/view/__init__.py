@@ -1,1 +1,1 @@
-"""."""
+"""Attention as pictures."""
