@@ -70,7 +70,7 @@ class Head {
 const SCALES = {
   linear: { share: (w) => w, ticks: [0, 0.25, 0.5, 0.75, 1] },
   root: { share: Math.sqrt, ticks: [0, 0.01, 0.1, 0.25, 0.5, 1] },
-  log: { share: (w) => Math.max(0, 1 + Math.log10(w) / 4), ticks: [0.0001, 0.001, 0.01, 0.1, 1] },
+  log: { share: (w) => Math.max(0, 1 + Math.log10(w) / 4), ticks: [0.0001, 0.01, 0.1, 1] },
 };
 
 /** A colour for every code: `table` for pixels (little-endian RGBA, nothing where the weight is 0), `css` for styles. */

@@ -135,18 +135,36 @@ class Matrix {
     pen.beginPath();
     pen.rect(gutter - 2, gutter - 2, this.width, this.height);
     pen.clip();
-    if (pinned !== undefined) this.outline(pinned, 0, this.ell, ink("--accent"));
-    if (query !== undefined && key !== undefined) this.outline(query, key, 1, ink("--ink"));
+    if (pinned !== undefined) this.underline(pinned, ink("--accent"));
+    if (query !== undefined && key !== undefined) this.outline(query, key, ink("--ink"));
     pen.restore();
+    this.names(ink("--faint"));
     this.axis([query, pinned], this.box.scrollTop, this.height, ink, (at) => pen.translate(0, at), 1);
     this.axis([key], this.box.scrollLeft, this.width, ink, (at) => (pen.translate(at, gutter), pen.rotate(-Math.PI / 2)), 0);
   }
 
-  outline(query, key, keys, colour) {
-    const { x, y } = this.place(query, key);
-    this.pen.strokeStyle = colour;
-    this.pen.lineWidth = 2;
-    this.pen.strokeRect(x - 1, y - 1, keys * this.cell + 1, this.cell + 1);
+  /** A frame around one cell, large enough to be seen around the smallest. */
+  outline(query, key, colour) {
+    const { x, y } = this.place(query, key), extra = Math.max(0, 5 - this.cell) / 2;
+    Object.assign(this.pen, { strokeStyle: colour, lineWidth: 2 });
+    this.pen.strokeRect(x - 1 - extra, y - 1 - extra, this.cell + 1 + 2 * extra, this.cell + 1 + 2 * extra);
+  }
+
+  /** Lines above and below a row; none of its weights is covered. */
+  underline(query, colour) {
+    const { x, y } = this.place(query, 0), width = this.cell < 5 ? 1 : 2;
+    this.pen.fillStyle = colour;
+    for (const line of [y - width, y + this.cell - (this.cell < 5 ? 0 : 1)]) this.pen.fillRect(x - 2, line, this.ell * this.cell + 2, width);
+  }
+
+  /** In the corner between the labels. */
+  names(colour) {
+    const { pen, gutter } = this;
+    Object.assign(pen, { font: LABEL.font, textBaseline: "middle", fillStyle: colour, textAlign: "right" });
+    if (gutter < 90) return;
+    pen.fillText("keys →", gutter - 14, 8);
+    pen.textAlign = "left";
+    pen.fillText("queries ↓", 2, gutter - 18);
   }
 
   /** Labels of one axis, thinned to what can be read; the `chosen` ones always, in strong ink. */

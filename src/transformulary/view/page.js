@@ -12,7 +12,7 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const state = { layer: 0, head: 0, query: ell - 1, key: undefined, pinned: undefined, scale: ell > 64 ? "log" : "root" };
 const asking = () => state.pinned ?? state.query;
 let matrix, head, colours;
-const thumbnails = [];
+const thumbnails = [], words = []; // the elements of heads and tokens, in order
 
 /** The head of the state, read once and kept while it is among the last sixteen. */
 const read = (() => {
@@ -39,7 +39,7 @@ async function choose(change) {
   byId("layer").value = state.layer;
   byId("head").value = state.head;
   byId("path").textContent = `10.6[l=${layers[state.layer]}]/5.2[h=${heads[state.head]}]/4.6:softmax`;
-  select(byId("heads"), number);
+  select(byId("heads"), thumbnails[number].canvas);
   matrix.show(head, colours);
   explain();
   tell();
@@ -64,6 +64,7 @@ function point({ query, key }) {
 
 function pin(query) {
   state.pinned = query;
+  if (query !== undefined) scrollWithin(byId("tokens"), words[query]);
   matrix.mark({ ...matrix.marked, pinned: query });
   explain();
   remember();
@@ -93,11 +94,10 @@ function recall() {
 
 // ---- what is drawn ---------------------------------------------------------------------------------------------
 
-function select(list, number) {
+function select(list, chosen) {
   list.querySelector("[aria-selected=true]")?.setAttribute("aria-selected", "false");
-  const chosen = list.children[number];
-  chosen?.setAttribute("aria-selected", "true");
-  if (chosen) list.setAttribute("aria-activedescendant", chosen.id);
+  chosen.setAttribute("aria-selected", "true");
+  list.setAttribute("aria-activedescendant", chosen.id);
 }
 
 /** The query that asks: its strongest keys as a list, and all of them as shades of the prompt. */
@@ -109,8 +109,14 @@ function explain() {
   byId("asks").replaceChildren(`${query + 1} `, make("bdi", tokens[query], { className: "token" }), make("small", what));
   byId("top").replaceChildren(...top.map((key) => topKey(key, row[key])));
   byId("rest").textContent = order.length ? `${top.length} of ${row.length} keys hold ${(100 * Math.min(1, share)).toFixed(1)} % of the weight.` : "This query may attend to nothing.";
-  Array.from(byId("tokens").children).forEach((token, key) => (token.style = colours.style(row[key])));
-  select(byId("tokens"), query);
+  words.forEach((word, key) => (word.style = colours.style(row[key])));
+  select(byId("tokens"), words[query]);
+}
+
+/** Scroll a list to an element of it, and nothing around the list. */
+function scrollWithin(list, element) {
+  const outer = list.getBoundingClientRect(), inner = element.getBoundingClientRect();
+  list.scrollTop += Math.min(0, inner.top - outer.top) + Math.max(0, inner.bottom - outer.bottom);
 }
 
 function topKey(key, code) {
@@ -170,7 +176,8 @@ function build() {
   byId("matrix").setAttribute("aria-label", `Weights of ${ell} queries and ${ell} keys`);
   byId("layer").append(...layers.map((l, i) => new Option(l, i)));
   byId("head").append(...heads.map((h, i) => new Option(h, i)));
-  byId("tokens").append(...tokens.map((token, t) => option(make("bdi", token), `t${t}`, `${t + 1} ${token}`)));
+  words.push(...tokens.map((token, t) => option(make("bdi", token), `t${t}`, `${t + 1} ${token}`)));
+  byId("tokens").append(...words.flatMap((word) => (word.textContent.includes("↵") ? [word, make("br")] : [word])));
 }
 
 function option(element, id, label) {
@@ -255,6 +262,7 @@ function show() {
   const { pinned, key } = state;
   matrix.mark({ query: pinned, key, pinned });
   if (pinned !== undefined) matrix.reveal(pinned, key ?? 0);
+  scrollWithin(byId("tokens"), words[asking()]);
   tell();
 }
 

@@ -24,6 +24,10 @@ from transformulary.errors import DataError
 
 Codes = NDArray[np.uint16]
 
+#: Where e becomes 1, 2, ..., 7, and what makes four digits of a weight there.
+DECADES = np.array([1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1])
+SCALE = np.array([1e10, 1e9, 1e8, 1e7, 1e6, 1e5, 1e4, 1e3])
+
 #: Side of a thumbnail, in pixels.
 THUMBNAIL = 48
 
@@ -60,9 +64,9 @@ def is_causal(layers: Sequence[NDArray[Any]]) -> bool:
 def encode(weights: NDArray[Any]) -> Codes:
     """The code of each weight, same shape; see the module."""
     w = weights.astype(np.float64)
-    exponent = np.clip(np.floor(np.log10(np.maximum(w, 1e-7))), -7, 0)
-    digits = np.rint(w * 10.0 ** (3 - exponent))  # 1000..9999; 10000 carries into the next exponent by itself
-    return np.where(digits < 1000, w > 0, 2 + 9000 * (exponent + 7) + digits - 1000).astype(np.uint16)
+    e = np.searchsorted(DECADES, w, side="right")
+    digits = np.rint(w * SCALE[e])  # 1000..9999; 10000 carries into the next decade by itself
+    return np.where(digits < 1000, w > 0, 2 + 9000 * e + digits - 1000).astype(np.uint16)
 
 
 def pack(codes: Codes, causal: bool) -> str:
