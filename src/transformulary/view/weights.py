@@ -77,9 +77,13 @@ def pack(codes: Codes, causal: bool) -> str:
 
 def thumbnail(codes: Codes) -> bytes:
     """High bytes of at most THUMBNAIL x THUMBNAIL codes, each the largest of its patch, row by row."""
-    starts = np.arange(n := min(len(codes), THUMBNAIL)) * len(codes) // n
-    patches = np.maximum.reduceat(np.maximum.reduceat(codes, starts, 0), starts, 1)
-    return (patches >> 8).astype(np.uint8).tobytes()
+    return (largest(codes, min(len(codes), THUMBNAIL)) >> 8).astype(np.uint8).tobytes()
+
+
+def largest(matrix: NDArray[Any], n: int) -> NDArray[Any]:
+    """The matrix (ell, ell) in n x n patches, 1 <= n <= ell: the largest element of each."""
+    starts = np.arange(n) * len(matrix) // n
+    return np.asarray(np.maximum.reduceat(np.maximum.reduceat(matrix, starts, 0), starts, 1))
 
 
 def text(data: bytes) -> str:
