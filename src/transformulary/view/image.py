@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from transformulary.errors import require
 from transformulary.view.colours import LIGHT, palette
-from transformulary.view.visible import escape, visible
+from transformulary.view.visible import escape, one_line, visible
 from transformulary.view.weights import checked, largest
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def attention_png(
 
 
 class _Sheet:
-    """Where everything goes, in inches: L x H panels of side `side`, labels in a margin at the left and at the bottom."""
+    """Where everything goes, in inches: L x H panels of side `side`; labels in a margin at the left and below."""
 
     def __init__(self, tokens: Sequence[str], L: int, H: int) -> None:
         from matplotlib.colors import ListedColormap, LogNorm, Normalize, PowerNorm
@@ -120,7 +120,7 @@ class _Sheet:
         def put(x: float, y: float, text: str, size: float, colour: str = "0.35", **how: Any) -> None:
             figure.text(x / self.width, y / self.height, text, fontsize=size, color=colour, **LITERAL, **how)
 
-        put(0.15, self.height - 0.28, _drawable(title), 12, "black", weight="bold")
+        put(0.15, self.height - 0.28, _drawable(one_line(title)), 12, "black", weight="bold")
         put(0.15, self.height - 0.48, "softmax(S / √d_attn): Algorithm 4, line 6, run by Algorithm 10, line 6", 7)
         put(0.1, self.margin + self.L * (self.side + NAME) / 2, "queries", 7, rotation=90, va="center")
         put(self.margin + self.H * (self.side + GAP) / 2, 0.1, "keys", 7, ha="center")

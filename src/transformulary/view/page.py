@@ -9,11 +9,10 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.view.colours import DARK, LIGHT, palette
-from transformulary.view.visible import visible
+from transformulary.view.visible import one_line, visible
 from transformulary.view.weights import THUMBNAIL, checked, encode, is_causal, pack, text, thumbnail
 
 
@@ -63,9 +62,10 @@ def attention_page(
 def size(arrays: Sequence[NDArray[Any]], packed: Sequence[str]) -> str:
     """One sentence: how many weights there are, and the bytes they take as float32 and in the page."""
     (H, ell, _), L = arrays[0].shape, len(arrays)
+    dense, stored = 4 * L * H * ell * ell, sum(map(len, packed))
     return (
         f"{L} × {H} × {ell:,} × {ell:,} weights (layers × heads × queries × keys): "
-        f"{_bytes(4 * np.prod((L, H, ell, ell), dtype=float))} as float32, {_bytes(sum(map(len, packed)))} in this file."
+        f"{_bytes(dense)} as float32, {_bytes(stored)} in this file."
     )
 
 
@@ -82,7 +82,7 @@ def _fill(title: str, data: dict[str, Any], packed: Sequence[str], size: str) ->
     folder = files("transformulary.view")
     parts = {name: (folder / f"{name}.js").read_text("utf-8") for name in ("codec", "matrix", "page")}
     parts |= {
-        "title": html.escape("".join(visible(c) if c != " " else c for c in title)),
+        "title": html.escape(one_line(title)),
         "css": (folder / "attention.css").read_text("utf-8"),
         "data": json.dumps(data, separators=(",", ":")).replace("<", r"\u003c"),
         "size": size,

@@ -19,6 +19,11 @@ def visible(text: str) -> str:
     return "".join(SIGNS.get(c) or (escape(c) if unicodedata.category(c) in INKLESS else c) for c in text) or "∅"
 
 
+def one_line(text: str) -> str:
+    """`visible`, but spaces stay spaces: for headings."""
+    return " ".join(visible(word) if word else "" for word in text.split(" "))
+
+
 def escape(character: str) -> str:
     """The number of a character: ⟨U+200B⟩."""
     return f"⟨U+{ord(character):04X}⟩"
