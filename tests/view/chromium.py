@@ -1,13 +1,20 @@
 """A headless Chromium, driven through two pipes in the protocol of its developer tools."""
 
 import base64
+import fcntl
 import json
 import os
 import select
 import subprocess
+import sys
 
 FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
 --disable-component-update --disable-sync --hide-scrollbars --remote-debugging-pipe""".split()
+#: The browser reads commands from descriptor 3 and answers on 4.
+LAUNCH = """import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.dup2(int(sys.argv[2]), 4)
+os.execv(sys.argv[3], sys.argv[3:])"""
 PATIENCE = 120  # seconds without any answer: the browser is dead
 
 READY = """new Promise((done) => {
@@ -21,12 +28,12 @@ class Chromium:
 
     def __init__(self, program, folder):
         (theirs_in, self.out), (self.into, theirs_out) = os.pipe(), os.pipe()
-        pipes = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
-        command = ["sh", "-c", pipes, "sh", program, *FLAGS, f"--user-data-dir={folder}"]
+        theirs = [fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (theirs_in, theirs_out)]
+        command = [sys.executable, "-c", LAUNCH, *map(str, theirs), program, *FLAGS, f"--user-data-dir={folder}"]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self.process = subprocess.Popen(command, pass_fds=(theirs_in, theirs_out), **quiet)
-        os.close(theirs_in)
-        os.close(theirs_out)
+        self.process = subprocess.Popen(command, pass_fds=theirs, **quiet)
+        for fd in (theirs_in, theirs_out, *theirs):
+            os.close(fd)
         self.rest, self.number, self.events = b"", 0, []
 
     def close(self):
@@ -37,7 +44,9 @@ class Chromium:
 
     def send(self, method, session=None, **parameters):
         self.number += 1
-        message = {"id": self.number, "method": method, "params": parameters} | ({"sessionId": session} if session else {})
+        message = {"id": self.number, "method": method, "params": parameters} | (
+            {"sessionId": session} if session else {}
+        )
         os.write(self.out, json.dumps(message).encode() + b"\0")
         while (answer := self.read()).get("id") != self.number:
             self.events.append(answer)

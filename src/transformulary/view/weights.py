@@ -66,7 +66,7 @@ def encode(weights: NDArray[Any]) -> Codes:
     w = weights.astype(np.float64)
     e = np.searchsorted(DECADES, w, side="right")
     digits = np.rint(w * SCALE[e])  # 1000..9999; 10000 carries into the next decade by itself
-    return np.where(digits < 1000, w > 0, 2 + 9000 * e + digits - 1000).astype(np.uint16)
+    return np.where(w < 1e-7, w > 0, 2 + 9000 * e + digits - 1000).astype(np.uint16)
 
 
 def pack(codes: Codes, causal: bool) -> str:
