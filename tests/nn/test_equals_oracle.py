@@ -5,8 +5,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nn.models import VARIANTS, config, merged, model, pairs, tokens
 
+from nn.models import VARIANTS, config, merged, model, pairs, tokens
 from transformulary import oracle
 from transformulary.conform.theta import gradient_of, theta_of
 from transformulary.errors import ConfigError

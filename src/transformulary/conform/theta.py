@@ -72,7 +72,7 @@ def as_theta(config: DTransformerConfig, tensors: Mapping[str, Tensor]) -> Theta
 
 def _apart(arrays: dict[str, Array], heights: dict[str, int]) -> dict[str, Array]:
     """W_qkv, where a model holds W_q, W_k and W_v as one, cut into the three."""
-    apart = {}
+    apart: dict[str, Array] = {}
     for name, value in arrays.items():
         module, _, kind = name.rpartition(".")
         joint = module.endswith(".W_qkv")
