@@ -22,11 +22,16 @@ def test_a_file_has_at_most_400_lines(path):
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
 
 
+def is_algorithm(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """An algorithm of the paper is one function, as long as the paper prints it."""
+    return any(ast.unparse(decorator).startswith("algorithm(") for decorator in function.decorator_list)
+
+
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_a_function_has_at_most_40_lines(path):
     """A function is seen at once; its docstring does not count."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = [f for f in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(f, FUNCTION)]
 
-    too_long = {f.name: length(f) for f in ast.walk(tree) if isinstance(f, FUNCTION) and length(f) > 40}
+    too_long = {f.name: length(f) for f in functions if length(f) > 40 and not is_algorithm(f)}
 
     assert too_long == {}
