@@ -8,8 +8,8 @@ import select
 import subprocess
 import sys
 
-FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
---disable-component-update --disable-sync --hide-scrollbars --remote-debugging-pipe""".split()
+QUIET = ["disable-gpu", "disable-quic", "disable-background-networking", "disable-component-update", "disable-sync"]
+FLAGS = ["headless", "no-sandbox", "no-first-run", "hide-scrollbars", "remote-debugging-pipe", *QUIET]
 #: The browser reads commands from descriptor 3 and answers on 4.
 LAUNCH = """import os, sys
 os.dup2(int(sys.argv[1]), 3)
@@ -29,7 +29,8 @@ class Chromium:
     def __init__(self, program, folder):
         (theirs_in, self.out), (self.into, theirs_out) = os.pipe(), os.pipe()
         theirs = [fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (theirs_in, theirs_out)]
-        command = [sys.executable, "-c", LAUNCH, *map(str, theirs), program, *FLAGS, f"--user-data-dir={folder}"]
+        command = [sys.executable, "-c", LAUNCH, *map(str, theirs), program]
+        command += [f"--{flag}" for flag in (*FLAGS, f"user-data-dir={folder}")]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         self.process = subprocess.Popen(command, pass_fds=theirs, **quiet)
         for fd in (theirs_in, theirs_out, *theirs):
@@ -56,7 +57,8 @@ class Chromium:
     def read(self):
         while b"\0" not in self.rest:
             assert select.select([self.into], [], [], PATIENCE)[0], "the browser does not answer"
-            assert (piece := os.read(self.into, 1 << 20)), "the browser has ended"
+            piece = os.read(self.into, 1 << 20)
+            assert piece, "the browser has ended"
             self.rest += piece
         message, _, self.rest = self.rest.partition(b"\0")
         return json.loads(message)

@@ -1,3 +1,5 @@
+"""The colours of weights."""
+
 import numpy as np
 import pytest
 

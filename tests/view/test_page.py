@@ -18,6 +18,7 @@ WEIGHTS = weights(3, 4, len(TOKENS))
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
+    """One browser for all the tests of this file."""
     program = needs.program("chromium", "chromium-browser", "google-chrome", install="apt install chromium")
     browser = Chromium(program, tmp_path_factory.mktemp("profile"))
     yield browser
@@ -36,6 +37,7 @@ def page(browser):
 
 @pytest.fixture
 def path(tmp_path):
+    """The file of an ordinary page."""
     (tmp_path / "page.html").write_text(attention_page(TOKENS, WEIGHTS), encoding="utf-8")
     return tmp_path / "page.html"
 
@@ -48,8 +50,10 @@ def reading(tokens, w, query, key):
 
 def centre(page, query, key):
     """Where a cell is in the window; query and key from 1, and 0 for the labels."""
-    cell = f"(({{x, y}}, c) => [c.left + Math.max(x, 20) + 4, c.top + Math.max(y, 20) + 4])"
-    return page.ask(f"{cell}(matrix.place({query - 1}, {key - 1}), matrix.canvas.getBoundingClientRect())")
+    corner = "(({ x, y }, c) => [c.left + x, c.top + y])"
+    x, y = page.ask(f"{corner}(matrix.place({query - 1}, {key - 1}), matrix.canvas.getBoundingClientRect())")
+    half = page.ask("matrix.cell / 2")
+    return x + half, y + half
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -154,13 +158,13 @@ def test_touching_a_weight(browser, path):
 def test_clicking_a_token_pins_it(page, path, how):
     """A click on a query lists its strongest keys in order, and it stays while the mouse goes elsewhere."""
     page.open(path)
-    at = {
-        "prompt": "((r) => [r.left + 5, r.top + 5])(document.getElementById('t4').getBoundingClientRect())",
-        "label": "((c, p) => [c.left + 20, c.top + p.y + 5])(matrix.canvas.getBoundingClientRect(), matrix.place(4, 0))",
-        "cell": "((c, p) => [c.left + p.x + 5, c.top + p.y + 5])(matrix.canvas.getBoundingClientRect(), matrix.place(4, 2))",
-    }[how]
+    places = {
+        "prompt": page.ask("((r) => [r.left + 5, r.top + 5])(byId('t4').getBoundingClientRect())"),
+        "label": centre(page, 5, 0),
+        "cell": centre(page, 5, 3),
+    }
 
-    page.click(*page.ask(at))
+    page.click(*places[how])
     page.mouse("mouseMoved", *centre(page, 9, 9))
 
     row = WEIGHTS[0][0, 4]
@@ -224,9 +228,8 @@ def test_the_picture_has_the_colours_of_the_weights(page, path):
     page.open(path, "#layer=2&head=2")
 
     page.ask("matrix.mark({})")
-    row = page.ask(
-        "((p) => Array.from(matrix.pen.getImageData(p.x, p.y + 5, matrix.cell * matrix.ell, 1).data))(matrix.place(6, 0))"
-    )
+    pixels = "matrix.pen.getImageData(x, y + 5, matrix.cell * matrix.ell, 1).data"
+    row = page.ask(f"(({{ x, y }}) => Array.from({pixels}))(matrix.place(6, 0))")
     cell = page.ask("matrix.cell")
     drawn = [row[4 * int((key + 0.5) * cell) :][:4] for key in range(len(TOKENS))]
 

@@ -1,3 +1,5 @@
+"""Text that can be seen and does nothing."""
+
 import unicodedata
 
 import pytest

@@ -1,5 +1,8 @@
+"""Weights in two bytes."""
+
 import base64
 import zlib
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ def value(code):
 
 
 def unpack(text, ell, causal):
+    """The codes (ell, ell) that were packed."""
     high, low = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.uint8).astype(np.uint16).reshape(2, -1)
     codes = np.zeros((ell, ell), np.uint16)
     codes[np.tri(ell, dtype=bool) if causal else np.ones((ell, ell), bool)] = high << 8 | low
@@ -77,10 +81,7 @@ def test_patches_keep_the_largest(ell, n):
 
     reduced = largest(matrix, n)
 
-    patches = [
-        [matrix[a:b, c:d].max() for c, d in zip(edges, edges[1:], strict=False)]
-        for a, b in zip(edges, edges[1:], strict=False)
-    ]
+    patches = [[matrix[a:b, c:d].max() for c, d in pairwise(edges)] for a, b in pairwise(edges)]
     np.testing.assert_array_equal(reduced, patches)
 
 
