@@ -194,6 +194,26 @@ def test_keys_alone_reach_everything(page, path):
     assert "10.6[l=2]/5.2[h=4]/4.6:softmax" == page.text("#path")
 
 
+def test_walking_keeps_its_cell_in_view(page, tmp_path):
+    """In an enlarged matrix the cell that the arrow keys reach is scrolled to, and the tip goes with it."""
+    (tmp_path / "page.html").write_text(attention_page(["a"] * 300, weights(1, 1, 300)), encoding="utf-8")
+    page.open(tmp_path / "page.html", "#query=10&key=5")
+    page.ask("matrix.magnify(64, 9, 4), byId('matrix').focus()")
+
+    for _ in range(40):
+        page.press("ArrowDown")
+    page.ask("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    row = page.ask("matrix.place(49, 4).y")
+    tip, top = (
+        page.ask("byId('tip').getBoundingClientRect().top"),
+        page.ask("matrix.canvas.getBoundingClientRect().top"),
+    )
+    assert page.text("#reading").startswith("Query 50 a, key 5 a")
+    assert page.ask("matrix.gutter") <= row <= page.ask("matrix.height - matrix.cell")
+    assert abs(tip - top - row) < 150
+
+
 def test_layer_and_head_can_be_chosen(page, path):
     """Lists, buttons and thumbnails lead to every head."""
     page.open(path)

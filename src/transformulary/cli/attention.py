@@ -8,6 +8,8 @@ import argparse
 import json
 from pathlib import Path
 
+from transformulary.errors import CheckpointError
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -26,10 +28,12 @@ def run(args: argparse.Namespace) -> int:
     """Write the file and print its name."""
     from transformulary.view import attention, suffix
 
-    suffix(args.out)  # complain before the model is loaded
+    suffix(args.out)  # a wrong name is told before the model is loaded
     from transformulary.models import load
 
     loaded = load(args.folder)
+    if loaded.tokenizer is None:
+        raise CheckpointError(f"{args.folder} has no tokenizer: without its vocabulary a prompt has no token ids.")
     view = attention(loaded.model, loaded.tokenizer, args.prompt).only(args.layer, args.head)
     view.save(args.out)
     told = {"file": str(args.out), "tokens": view.tokens, "layers": list(view.layers), "heads": list(view.heads)}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from transformulary.errors import require
 from transformulary.view.colours import LIGHT, palette
 from transformulary.view.visible import escape, one_line, visible
-from transformulary.view.weights import checked, largest
+from transformulary.view.weights import LONG, checked, largest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,6 @@ LITERAL: dict[str, Any] = {"family": FONT, "parse_math": False, "usetex": False}
 DPI = 150
 LETTERS = 14  # longest label
 GAP, NAME, TOP, RIGHT = 0.12, 0.24, 0.6, 1.1  # inches: beside a panel, above it, for the titles, for the colour bar
-LONG = 64  # tokens; longer prompts have weights so small that only a logarithm tells them apart
 
 
 def attention_png(

@@ -9,7 +9,7 @@ const make = (tag, text = "", properties = {}) => Object.assign(document.createE
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 /** What is shown; positions, layers and heads from 0.  `pinned` beats `query` wherever one query is explained. */
-const state = { layer: 0, head: 0, query: ell - 1, key: undefined, pinned: undefined, scale: ell > 64 ? "log" : "root" };
+const state = { layer: 0, head: 0, query: ell - 1, key: undefined, pinned: undefined, scale: DATA.scale };
 const asking = () => state.pinned ?? state.query;
 let matrix, head, colours;
 const thumbnails = [], words = []; // the elements of heads and tokens, in order
@@ -56,10 +56,10 @@ function recolour() {
 /** Point at a cell, or at nothing. */
 function point({ query, key }) {
   const before = asking();
-  Object.assign(state, { query: query ?? state.query, key });
+  Object.assign(state, { query: query ?? state.query, key: query === undefined ? undefined : key });
   matrix.mark({ query, key, pinned: state.pinned });
   if (asking() !== before) explain();
-  tell(query);
+  tell();
 }
 
 function pin(query) {
@@ -128,9 +128,9 @@ function topKey(key, code) {
 }
 
 /** The weight pointed at, for eyes and for screen readers. */
-function tell(query = state.pinned) {
-  const tip = byId("tip"), { key } = state;
-  tip.hidden = query === undefined || key === undefined;
+function tell() {
+  const tip = byId("tip"), { query, key } = state;
+  tip.hidden = key === undefined;
   if (tip.hidden) return;
   const code = head.at(query, key), later = causal && key > query;
   const weight = textOf(code) + (later ? " (a later token: masked)" : "");
@@ -141,12 +141,14 @@ function tell(query = state.pinned) {
     return div;
   };
   tip.replaceChildren(make("b", textOf(code)), later ? " masked: a later token" : "", line("query", query), line("key", key));
-  moveTip(tip, query, key);
+  moveTip();
 }
 
 /** Beside its cell, inside the window. */
-function moveTip(tip, query, key) {
-  const corner = matrix.canvas.getBoundingClientRect(), { x, y } = matrix.place(query, key), gap = matrix.cell + 12;
+function moveTip() {
+  const tip = byId("tip"), corner = matrix.canvas.getBoundingClientRect();
+  if (tip.hidden) return;
+  const { x, y } = matrix.place(state.query, state.key), gap = matrix.cell + 12;
   const right = corner.left + x + gap, low = corner.top + y + gap, { offsetWidth: w, offsetHeight: h } = tip;
   tip.style.left = `${Math.max(8, right + w < innerWidth - 8 ? right : corner.left + x - w - 12)}px`;
   tip.style.top = `${Math.max(8, low + h < innerHeight - 8 ? low : corner.top + y - h - 12)}px`;
@@ -230,7 +232,7 @@ function listKeys(element, steps, move) {
 }
 
 function listen() {
-  const box = byId("matrix"), { canvas } = matrix, number = (element) => Number(element.id.slice(1));
+  const { canvas } = matrix, number = (element) => Number(element.id.slice(1));
   canvas.addEventListener("pointermove", (event) => point(matrix.under(event.clientX, event.clientY)));
   canvas.addEventListener("pointerdown", (event) => point(matrix.under(event.clientX, event.clientY)));
   canvas.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && point({}));
@@ -238,8 +240,8 @@ function listen() {
     const { query } = matrix.under(event.clientX, event.clientY);
     if (query !== undefined) pin(query === state.pinned ? undefined : query);
   });
-  box.addEventListener("keydown", keyInMatrix);
-  box.addEventListener("scroll", () => (byId("tip").hidden = true));
+  byId("matrix").addEventListener("keydown", keyInMatrix);
+  addEventListener("scroll", moveTip, { capture: true, passive: true });
   for (const name of ["layer", "head"]) byId(name).addEventListener("change", (event) => choose({ [name]: Number(event.target.value) }));
   byId("scale").addEventListener("change", (event) => ((state.scale = event.target.value), recolour(), choose({})));
   document.querySelectorAll("[data-step]").forEach((button) => {
@@ -252,7 +254,7 @@ function listen() {
   const row = heads.length, steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
   byId("heads").addEventListener("click", ({ target }) => target.role === "option" && choose({ layer: Math.floor(number(target) / row), head: number(target) % row }));
   listKeys(byId("heads"), steps, ([down, right]) => choose({ layer: state.layer + down, head: state.head + right }));
-  new ResizeObserver(() => matrix.resize()).observe(byId("figure"));
+  new ResizeObserver(() => (matrix.resize(), moveTip())).observe(byId("figure"));
   dark.addEventListener("change", () => (recolour(), choose({})));
   addEventListener("hashchange", () => (recall(), recolour(), choose({}).then(show)));
 }

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from transformulary.view.colours import DARK, LIGHT, palette
 from transformulary.view.visible import one_line, visible
-from transformulary.view.weights import THUMBNAIL, checked, encode, is_causal, pack, text, thumbnail
+from transformulary.view.weights import LONG, THUMBNAIL, checked, encode, is_causal, pack, text, thumbnail
 
 
 def attention_page(
@@ -52,6 +52,7 @@ def attention_page(
         "layers": list(layers or range(1, len(arrays) + 1)),
         "heads": list(heads or range(1, len(arrays[0]) + 1)),
         "causal": causal,
+        "scale": "log" if len(tokens) > LONG else "root",
         "palettes": {"light": palette(LIGHT).ravel().tolist(), "dark": palette(DARK).ravel().tolist()},
         "side": min(len(tokens), THUMBNAIL),
         "thumbnails": text(b"".join(thumbnails)),

@@ -28,6 +28,9 @@ Codes = NDArray[np.uint16]
 DECADES = np.array([1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1])
 SCALE = np.array([1e10, 1e9, 1e8, 1e7, 1e6, 1e5, 1e4, 1e3])
 
+#: Prompts of more tokens have weights so small that only a logarithmic scale of colours tells them apart.
+LONG = 64
+
 #: Side of a thumbnail, in pixels.
 THUMBNAIL = 48
 
