@@ -9,7 +9,7 @@ import pytest
 
 from transformulary.errors import DataError, MissingExtra
 from transformulary.view import attention_png
-from transformulary.view.image import LETTERS, _drawable, _shortened
+from transformulary.view.image import LETTERS, _drawable, _Sheet, _shortened
 from view.examples import HOSTILE, weights
 
 
@@ -54,9 +54,20 @@ def test_the_picture_shows_its_colours():
     assert 2 == round(count[half] / count[full])
 
 
-def test_text_is_literal():
-    """A character that the font lacks is written as its number; '$' is a dollar."""
+def test_a_character_without_a_glyph_is_its_number():
+    """What the font lacks is written as a number, and nothing else changes."""
     assert "$x_1^2$ ⟨U+65E5⟩" == _drawable("$x_1^2$ 日")
+
+
+def test_text_is_literal():
+    """No label and no title is read as mathematics or TeX: '$x_1$' is five characters."""
+    from matplotlib.text import Text
+
+    figure = _Sheet(["$x_1$"], 1, 1).draw(weights(1, 1, 1), "$a^2$", [1], [1])
+
+    texts = [text for text in figure.findobj(Text) if "$" in text.get_text()]
+    assert ["$a^2$", "$x_1$", "$x_1$"] == sorted(text.get_text() for text in texts)
+    assert not any(text.get_parse_math() or text.get_usetex() for text in texts)
 
 
 @pytest.mark.parametrize("label", ["", "a" * LETTERS, "a" * (LETTERS + 1), "a" * 1000])

@@ -8,6 +8,7 @@ import pytest
 import needs
 from transformulary.view import Attention, attention_page
 from transformulary.view.visible import visible
+from transformulary.view.weights import encode
 from view.chromium import READY, Chromium, Page
 from view.examples import HOSTILE, weights
 from view.test_weights import value
@@ -256,6 +257,19 @@ def test_the_picture_has_the_colours_of_the_weights(page, path):
     rgba = "[0, 8, 16, 24].map((shift) => (colours.table[head.at(6, key)] >>> shift) & 255)"
     assert page.ask(f"tokens.map((_, key) => {rgba})") == drawn
     assert [[0, 0, 0, 0]] * 5 == drawn[7:]
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_largest_weight_of_a_pixel_is_drawn(page, tmp_path, causal):
+    """Where queries 3 to 7 share a pixel with some keys, the largest of their codes decides."""
+    arrays, edges = weights(1, 1, 12, causal), [0, 2, 2, 5, 11, 12]
+    (tmp_path / "page.html").write_text(attention_page(TOKENS, arrays), encoding="utf-8")
+    page.open(tmp_path / "page.html")
+
+    codes = page.ask(f"((out) => (head.largest(2, 7, {edges}, out), Array.from(out)))(new Uint16Array(5))")
+
+    expected = encode(arrays[0][0, 2:7])
+    assert [int(expected[:, a:b].max(initial=0)) for a, b in pairwise(edges)] == codes
 
 
 @pytest.mark.parametrize("zoom", [1, 2, 64])
