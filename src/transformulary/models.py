@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -23,9 +23,7 @@ from transformulary.errors import CheckpointError
 from transformulary.files import write_atomically
 from transformulary.formats import TIED, Described, Source, describe, format_for, read_header, read_json, unwrapped
 from transformulary.nn import DTransformer
-
-if TYPE_CHECKING:
-    from transformulary.tokens import Tokenizer
+from transformulary.tokens import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -137,8 +135,6 @@ def _check_twin(
 
 
 def _load_tokenizer(folder: Path, described: Described) -> Tokenizer | None:
-    from transformulary.tokens import Tokenizer
-
     there = any((folder / name).is_file() for name in ("tokenizer.json", "vocab.json"))
     tokenizer = Tokenizer.load(folder) if there else None
     ours = described.theirs.get("transformulary")
