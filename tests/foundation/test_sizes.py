@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from foundation.repository import ROOT, name, tracked
+from foundation.repository import ROOT, name, source_files, tracked
 
 FILES = [path for path in sorted(tracked()) if path.suffix == ".py"] if (ROOT / ".git").exists() else []
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
@@ -27,11 +27,19 @@ def is_algorithm(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(ast.unparse(decorator).startswith("algorithm(") for decorator in function.decorator_list)
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
+@pytest.mark.parametrize("path", source_files(), ids=name)
 def test_a_function_has_at_most_40_lines(path):
-    """A function is seen at once; its docstring does not count."""
+    """A function of the package is seen at once; its docstring does not count."""
     functions = [f for f in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(f, FUNCTION)]
 
     too_long = {f.name: length(f) for f in functions if length(f) > 40 and not is_algorithm(f)}
 
     assert too_long == {}
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.name.startswith("test_")], ids=name)
+def test_a_test_states_its_fact(path):
+    """Every test says in its docstring what is true."""
+    functions = [f for f in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(f, FUNCTION)]
+
+    assert [f.name for f in functions if f.name.startswith("test_") and not ast.get_docstring(f)] == []
