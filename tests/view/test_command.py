@@ -56,7 +56,7 @@ def test_an_empty_prompt_is_bos(folder, tmp_path, capsys):
         (["--prompt", "a", "--layer", "3"], "there is no layer 3: the layers are 1 to 2"),
         (["--prompt", "a", "--head", "0"], "there is no head 0: the heads are 1 to 3"),
         (["--prompt", "a", "--out", "a.pdf"], "'.pdf'"),
-        (["--prompt", "a", "--out", "model/config.json/a.html"], "irectory"),
+        (["--prompt", "a", "--out", "model/config.json/a.html"], "model/config.json"),
     ],
 )
 def test_what_cannot_be_shown_is_one_line(folder, monkeypatch, capsys, options, message):
