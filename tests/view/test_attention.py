@@ -6,38 +6,29 @@ import numpy as np
 import pytest
 import torch
 
-from transformulary.errors import DataError, TokenError, UserError
+from transformulary.errors import AlgorithmError, DataError, TokenError
 from transformulary.nn import DTransformer, attention_weights
 from transformulary.paper import DTransformerConfig
+from transformulary.tokens import Tokenizer
 from transformulary.view import Attention, attention
 from view.examples import weights
 
 VIEW = Attention(["a", " b", "<c>"], weights(3, 4, 3), range(1, 4), range(1, 5), "Three tokens")
 
 
-class Letters:
-    """A vocabulary of the letters a to z, and bos if asked."""
-
-    def __init__(self, bos=None):
-        self.bos_token = bos
-
-    def encode(self, text):
-        return [ord(c) - ord("a") for c in text]
-
-    def decode(self, ids):
-        return "".join("<bos>" if i == self.bos_token else chr(ord("a") + i) for i in ids)
+LETTERS = Tokenizer.train("characters", ["abc"])
 
 
 @pytest.fixture
 def model():
     """A small model for prompts of up to 6 tokens."""
-    config = DTransformerConfig(N_V=27, ell_max=6, L=2, H=2, d_e=8, d_mlp=8)
+    config = DTransformerConfig(N_V=LETTERS.N_V, ell_max=6, L=2, H=2, d_e=8, d_mlp=8)
     return DTransformer(config, generator=torch.Generator().manual_seed(0))
 
 
 def test_the_weights_are_those_of_the_model(model):
     """Every layer and head of the fast model, for the tokens of the prompt."""
-    view = attention(model, Letters(), "abcab")
+    view = attention(model, LETTERS, "abcab", bos=False)
 
     expected = attention_weights(model, torch.tensor([[0, 1, 2, 0, 1]]))
     assert ["a", "b", "c", "a", "b"] == view.tokens
@@ -47,16 +38,18 @@ def test_the_weights_are_those_of_the_model(model):
 
 def test_a_prompt_of_ell_max_tokens_is_the_longest(model):
     """ell_max tokens are shown; one more is an error that names both numbers."""
-    assert 6 == len(attention(model, Letters(), "aaaaaa").tokens)
-    with pytest.raises(UserError, match=r"7 .*ell_max = 6"):
-        attention(model, Letters(), "aaaaaaa")
+    assert 6 == len(attention(model, LETTERS, "aaaaaa", bos=False).tokens)
+    with pytest.raises(AlgorithmError, match=r"7 .*ell_max = 6"):
+        attention(model, LETTERS, "aaaaaaa", bos=False)
 
 
-def test_an_empty_prompt_is_bos(model):
-    """The text '' is bos alone, and an error where there is none."""
-    assert ["<bos>"] == attention(model, Letters(bos=26), "").tokens
-    with pytest.raises(TokenError, match="bos"):
-        attention(model, Letters(), "")
+def test_bos_is_a_token_too(model):
+    """With bos_token it is the first query and key, and it counts towards ell_max; a vocabulary may have none."""
+    view = attention(model, LETTERS, "aaaaa")
+
+    assert ["<|bos_token|>", "a"] == view.tokens[:2]
+    with pytest.raises(TokenError, match="bos_token"):
+        attention(model, Tokenizer(LETTERS.pipeline, {}), "")
 
 
 @pytest.mark.parametrize(("layer", "head"), [(2, 3), (3, None), (None, 1), (None, None)])

@@ -35,10 +35,17 @@ def test_json_for_machines(folder, tmp_path, capsys):
     """--json says which tokens, layers and heads are in the file; --layer and --head choose them."""
     file = str(tmp_path / "a.html")
 
-    main(["attention", str(folder), "--prompt", "cab", "--out", file, "--head", "2", "--json"])
+    main(["attention", str(folder), "--prompt", "cab", "--no-bos", "--out", file, "--head", "2", "--json"])
 
     told = json.loads(capsys.readouterr().out)
     assert {"file": file, "tokens": ["c", "a", "b"], "layers": [1, 2], "heads": [2]} == told
+
+
+def test_a_prompt_begins_as_for_generate(folder, tmp_path, capsys):
+    """The tokens are those that `generate` continues: with bos_token where the vocabulary has one of its own."""
+    main(["attention", str(folder), "--prompt", "ab", "--out", str(tmp_path / "a.html"), "--json"])
+
+    assert ["<|bos_token|>", "a", "b"] == json.loads(capsys.readouterr().out)["tokens"]
 
 
 def test_an_empty_prompt_is_bos(folder, tmp_path, capsys):
@@ -51,7 +58,7 @@ def test_an_empty_prompt_is_bos(folder, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--prompt", "abcabcabc"], "9 tokens is longer than ell_max = 8"),
+        (["--prompt", "abcabcab"], "9 tokens is longer than ell_max = 8"),
         (["--prompt", "abd"], "'d' (U+0064)"),
         (["--prompt", "a", "--layer", "3"], "there is no layer 3: the layers are 1 to 2"),
         (["--prompt", "a", "--head", "0"], "there is no head 0: the heads are 1 to 3"),

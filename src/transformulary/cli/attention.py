@@ -21,6 +21,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--layer", metavar="l", type=int, help="one layer only, counted from 1 (default: all)")
     parser.add_argument("--head", metavar="h", type=int, help="one head only, counted from 1 (default: all)")
+    parser.add_argument(
+        "--bos",
+        action=argparse.BooleanOptionalAction,
+        help="begin the prompt with bos_token (default: if the vocabulary has one that is not its eos_token too)",
+    )
     parser.add_argument("--json", action="store_true", help="say what was written as JSON (default: its name)")
 
 
@@ -34,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     loaded = load(args.folder)
     if loaded.tokenizer is None:
         raise CheckpointError(f"{args.folder} has no tokenizer: without its vocabulary a prompt has no token ids.")
-    view = attention(loaded.model, loaded.tokenizer, args.prompt).only(args.layer, args.head)
+    view = attention(loaded.model, loaded.tokenizer, args.prompt, args.bos).only(args.layer, args.head)
     view.save(args.out)
     told = {"file": str(args.out), "tokens": view.tokens, "layers": list(view.layers), "heads": list(view.heads)}
     print(json.dumps(told) if args.json else args.out)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from transformulary.errors import DataError, TokenError
+from transformulary.errors import DataError
 from transformulary.files import write_atomically
 from transformulary.view.image import attention_png
 from transformulary.view.page import attention_page
@@ -100,22 +100,23 @@ def _chosen(name: str, number: int | None, numbers: Sequence[int]) -> Sequence[i
     return numbers if number is None else [number]
 
 
-def attention(model: DTransformer, tokenizer: Tokenizer, prompt: str) -> Attention:
+def attention(model: DTransformer, tokenizer: Tokenizer, prompt: str, bos: bool | None = None) -> Attention:
     """What every head of every layer looks at while the model reads a prompt.
 
-    The prompt is what its text is encoded to; an empty one is bos alone.
+    The tokens are those that `generate` would continue; `bos` says, as there, whether bos_token begins them.
 
     Raises:
-        TokenError: the prompt is longer than ell_max, has characters that the vocabulary lacks, or is empty
-            and the vocabulary has no bos.
+        TokenError: the vocabulary cannot spell the prompt, or has no bos_token to begin it with.
+        AlgorithmError: the prompt is longer than a learned table of positions, ell_max.
 
     Source: Algorithm 4, line 6, in Algorithm 10, line 6.
     """
     import torch
 
+    from transformulary.generate.continuation import begin
     from transformulary.nn import attention_weights
 
-    x = tokenizer.encode(prompt) or _beginning(tokenizer)
+    x = begin(tokenizer, bos, prompt) + tokenizer.encode(prompt)
     weights = attention_weights(model, torch.tensor([x], device=model.W_e.weight.device))
     c = model.config
     title = f"Attention of “{prompt if len(prompt) <= 60 else prompt[:60] + '…'}”"
@@ -126,9 +127,3 @@ def attention(model: DTransformer, tokenizer: Tokenizer, prompt: str) -> Attenti
         range(1, c.H + 1),
         title,
     )
-
-
-def _beginning(tokenizer: Tokenizer) -> list[int]:
-    if tokenizer.bos_token is None:
-        raise TokenError("the prompt is empty, and the vocabulary has no bos token to begin with: give it some text.")
-    return [tokenizer.bos_token]
