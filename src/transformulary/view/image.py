@@ -119,7 +119,9 @@ class _Sheet:
         def put(x: float, y: float, text: str, size: float, colour: str = "0.35", **how: Any) -> None:
             figure.text(x / self.width, y / self.height, text, fontsize=size, color=colour, **LITERAL, **how)
 
-        put(0.15, self.height - 0.28, _drawable(one_line(title)), 12, "black", weight="bold")
+        heading = _drawable(one_line(title))
+        fits = 72 * (self.width - 0.3) / (0.62 * max(1, len(heading)))
+        put(0.15, self.height - 0.28, heading, min(12, fits), "black", weight="bold")
         put(0.15, self.height - 0.48, "softmax(S / √d_attn): Algorithm 4, line 6, run by Algorithm 10, line 6", 7)
         put(0.1, self.margin + self.L * (self.side + NAME) / 2, "queries", 7, rotation=90, va="center")
         put(self.margin + self.H * (self.side + GAP) / 2, 0.1, "keys", 7, ha="center")

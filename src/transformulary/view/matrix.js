@@ -35,7 +35,7 @@ class Matrix {
     const fit = Math.min((Math.min(room, Math.max(300, innerHeight * 0.85)) - this.gutter - 1) / this.ell, LARGEST);
     this.cell = this.snap(fit * this.zoom);
     const side = this.gutter + this.ell * this.cell + 1;
-    this.box.style.height = `${Math.ceil(this.gutter + this.ell * fit) + 1}px`;
+    this.box.style.height = `${Math.ceil(this.gutter + this.ell * this.snap(fit)) + 1}px`;
     this.extent.style.width = this.extent.style.height = `${side}px`;
     this.width = Math.min(side, this.box.clientWidth);
     this.height = Math.min(side, this.box.clientHeight);
