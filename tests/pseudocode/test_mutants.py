@@ -57,7 +57,7 @@ def hadamard_binds_like_a_product(patch):
 def indices_not_moved(patch):
     real = Formulas.index
     patch.setattr(
-        Formulas, "index", lambda self, node: (real(self, node) if isinstance(node, ast.Slice) else self.plus(node, 0))
+        Formulas, "index", lambda self, node: real(self, node) if isinstance(node, ast.Slice) else self.plus(node, 0)
     )
 
 
@@ -93,7 +93,8 @@ def end_missing(patch):
 
 def wrong_label(patch):
     real = Source.label
-    patch.setattr(Source, "label", lambda self, path, node: {"7": "6"}.get(real(self, path, node), real(self, path, node)))
+    wrong = {"7": "6"}
+    patch.setattr(Source, "label", lambda *a: wrong.get(real(*a), real(*a)))
 
 
 def heads_grouped_by_floor(patch):
@@ -106,13 +107,15 @@ def band_one_too_wide(patch):
 
 def mask_transposed(patch):
     real = Formulas.mask_is
-    patch.setattr(
-        Formulas, "mask_is", lambda self, mask, *name: _swapped(real(self, mask, *name))
-    )
 
+    def mask_is(self, mask, *name):
+        found = real(self, mask, *name)
+        entry = found.left
+        return (
+            dataclasses.replace(found, left=dataclasses.replace(entry, at=entry.at[::-1])) if found.op == "=" else found
+        )
 
-def _swapped(node):
-    return dataclasses.replace(node, left=dataclasses.replace(node.left, at=node.left.at[::-1])) if node.op == "=" else node
+    patch.setattr(Formulas, "mask_is", mask_is)
 
 
 def bar_in_the_wrong_place(patch):

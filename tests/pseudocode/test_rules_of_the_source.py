@@ -77,9 +77,9 @@ def changes_in_place(function, label):
     for node in ast.walk(function):
         if isinstance(node, ast.AugAssign):
             yield f"changed in place: {ast.unparse(node)}"
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
-            if ast.unparse(node.targets[0]).partition("[")[0] not in WRITTEN:
-                yield f"changed in place: {ast.unparse(node)}"
+        entry = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript)
+        if entry and ast.unparse(node.targets[0]).partition("[")[0] not in WRITTEN:
+            yield f"changed in place: {ast.unparse(node)}"
 
 
 def hidden_choices(function, label):

@@ -83,11 +83,14 @@ def changes(name, base, number):
 def test_gpt2_against_the_paper():
     """GPT-2 is the paper with three lines changed: eps, the tanh form of GELU, the tied unembedding."""
     assert changes("GPT-2", "paper 10", 6) == ["3  return ê = (e − m)/√(v + 10⁻⁵) ⊙ γ + β"]
-    assert changes("GPT-2", "paper 10", 10) == [
-        "γ, β ∈ ℝ^{d_e}",
-        "8      X ← X + W_mlp2^l GELU_tanh(W_mlp1^l X̃ + b_mlp1^l 1ᵀ) + b_mlp2^l 1ᵀ",
-        "11  return P = softmax(W_eᵀ X)",
-    ][1:]
+    assert (
+        changes("GPT-2", "paper 10", 10)
+        == [
+            "γ, β ∈ ℝ^{d_e}",
+            "8      X ← X + W_mlp2^l GELU_tanh(W_mlp1^l X̃ + b_mlp1^l 1ᵀ) + b_mlp2^l 1ᵀ",
+            "11  return P = softmax(W_eᵀ X)",
+        ][1:]
+    )
     assert changes("GPT-2", "paper 10", 4) == changes("GPT-2", "paper 10", 5) == []
 
 
