@@ -111,12 +111,12 @@ def counted(rows, bundle):
         if found := re.match(r" *for \w ∈ \[(\d+)\]:", row):
             times = int(found[1])
         names = 0
-        for item in re.sub(r"for \w ∈ \[\d+\]:", "", row).replace(": parameters of Algorithm 5", "").split(", "):
+        for item in re.sub(r"for \w ∈ \[\d+\]:", "", row).partition(":")[0].split(", "):
             names += bool(item.strip())
             if space := re.search(r"∈ ℝ(?:\^\{(.*)\}|([⁰¹²³⁴⁵⁶⁷⁸⁹]+))", item):
                 shape = (space[1] or space[2].translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789"))).split("×")
                 total, names = total + times * names * math.prod(map(int, shape)), 0
-        total += times * names * bundle
+        total += times * names * (bundle - 4 * 32 * ("B^h = 0" in row))
     return total
 
 

@@ -1,6 +1,7 @@
 """What a config leaves of an algorithm computes what the whole algorithm computes."""
 
 import ast
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -130,6 +131,15 @@ def test_alternating_masks():
         "Mask_l[t,t′] = [[t ≤ t′ ∧ t′ − t < 3]] for l even",
     ]
     assert "6      X ← X + MHAttention(X̃ | 𝓦_l, Mask_l)" in lines
+
+
+def test_the_shortest_cycle_of_masks():
+    """A cycle that repeats itself is printed once; one mask for all layers is in its line."""
+    config = CONFIGS["GPT-Neo"]
+    repeated, equal = replace(config, mask=config.mask * 3), replace(config, mask=config.mask[:1] * 4)
+
+    assert render(10, config) == render(10, repeated)
+    assert "MHAttention(X̃ | 𝓦_l, Mask[t,t′] = [[t ≤ t′]])" in render(10, equal)
 
 
 def test_masks_of_every_kind():
