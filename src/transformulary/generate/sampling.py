@@ -67,27 +67,28 @@ def check(logits: Tensor) -> None:
 def temperature(logits: Tensor, tau: float) -> Tensor:
     """log q, up to a constant, for q proportional to p^(1/tau); never overflows."""
     if tau == 0:
-        return top_k(logits, 1)
+        return keep(logits, logits.argmax(keepdim=True))  # the first of equals
     return torch.where(logits == -math.inf, logits, (logits - logits.max()) / tau)
 
 
 def top_k(logits: Tensor, k: int) -> Tensor:
     """The k largest logits, the others -inf; among equals the lower ids stay; k = 0 keeps all."""
-    return keep(logits, order(logits)[:k]) if k else logits
+    if not 0 < k < len(logits):
+        return logits
+    least = logits.topk(k).values[-1]
+    above = (logits > least).nonzero()[:, 0]
+    equal = (logits == least).nonzero()[:, 0]
+    return keep(logits, torch.cat([above, equal[: k - len(above)]]))
 
 
 def top_p(logits: Tensor, p: float) -> Tensor:
     """The smallest set of largest logits whose mass reaches p, at least one; the others -inf; p = 1 keeps all."""
     if p == 1:
         return logits
-    ranked = order(logits)
-    mass = logits.softmax(0)[ranked].cumsum(0)
-    return keep(logits, ranked[: 1 + int((mass < p - ROUNDING).sum())])
-
-
-def order(logits: Tensor) -> Tensor:
-    """Token ids from the most to the least probable; equals by id."""
-    return logits.argsort(descending=True, stable=True)
+    q = logits.softmax(0)
+    q = q[q > (1 - p) / (2 * len(q))]  # the others together are less than half of 1 - p: none is in the set
+    mass = q.sort(descending=True).values.cumsum(0)
+    return top_k(logits, 1 + int((mass < p - ROUNDING).sum()))
 
 
 def keep(logits: Tensor, ids: Tensor) -> Tensor:
@@ -96,5 +97,10 @@ def keep(logits: Tensor, ids: Tensor) -> Tensor:
 
 
 def draw(q: Tensor, generator: torch.Generator) -> int:
-    """One token, drawn with the probabilities q."""
-    return int(torch.multinomial(q, 1, generator=generator))
+    """One token, drawn with the probabilities q; takes one random number from the generator.
+
+    It is the first token up to which the mass is at least u, uniform in (0, 1]: never one of probability 0.
+    """
+    mass = q.cumsum(0)
+    u = 1 - torch.rand((), dtype=mass.dtype, generator=generator)
+    return int(torch.searchsorted(mass, u * mass[-1]))
