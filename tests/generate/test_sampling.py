@@ -134,7 +134,6 @@ def test_top_p_sees_what_top_k_left():
         {"tau": -1.0},
         {"tau": math.nan},
         {"top_k": -1},
-        {"top_k": 1.5},
         {"top_p": -0.1},
         {"top_p": 1.1},
         {"top_p": math.nan},
