@@ -1,4 +1,4 @@
-"""Reading and writing the user's files."""
+"""The user's files."""
 
 from __future__ import annotations
 
@@ -8,25 +8,7 @@ from pathlib import Path
 from transformulary.errors import DataError
 
 
-def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a UTF-8 file: a byte-order mark is removed, newlines are kept as they are.
-
-    Raises:
-        DataError: a byte is not UTF-8; the message names the file and the byte's offset.
-        OSError: the file cannot be read.
-    """
-    data = Path(path).read_bytes()
-    try:
-        return data.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        likely = "UTF-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "WINDOWS-1252"
-        raise DataError(
-            f"{path} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}; guessing what it means would "
-            f"change the text. If it is {likely}: iconv -f {likely} -t UTF-8 {path} > NEW_FILE"
-        ) from None
-
-
-def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> None:
+def write_atomically(path: str | Path, data: bytes | str) -> None:
     """Write `data` (text as UTF-8) to `path`; at every moment the file there is the old or the new one, whole.
 
     Creates the folder if it is missing.  Raises OSError if it cannot be done; the old file is then untouched.
@@ -43,3 +25,21 @@ def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a UTF-8 file: a byte-order mark is removed, newlines are kept as they are.
+
+    Raises:
+        DataError: a byte is not UTF-8; the message names the file and the byte's offset.
+        OSError: the file cannot be read.
+    """
+    data = Path(path).read_bytes()
+    try:
+        return data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        likely = "UTF-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "WINDOWS-1252"
+        raise DataError(
+            f"{path} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}; guessing what it means would "
+            f"change the text. If it is {likely}: iconv -f {likely} -t UTF-8 {path} > NEW_FILE"
+        ) from None
