@@ -1,0 +1,130 @@
+"""Where tokens get their positions from: a table, a formula, a rotation of queries and keys, or nowhere.
+
+Positions t count from 0.  Formulas are evaluated in float64 for the positions that are asked, so they
+have no longest sequence and no table that a change of precision could spoil.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+Config = Any  # the config of any architecture
+
+
+class Nowhere(nn.Module):
+    """No term for the position: a declared 0."""
+
+    def forward(self, t: Int[Tensor, " ell"]) -> Float[Tensor, "ell 1"]:
+        return torch.zeros(t.shape[0], 1, device=t.device)
+
+
+def interleaved(sines: Tensor, cosines: Tensor) -> Tensor:
+    """sin, cos, sin, cos, ..."""
+    return torch.stack([sines, cosines], -1).flatten(-2)
+
+
+def halves(sines: Tensor, cosines: Tensor) -> Tensor:
+    """All sines, then all cosines."""
+    return torch.cat([sines, cosines], -1)
+
+
+class Sinusoid(nn.Module):
+    """sin(w (t + first)) and cos(w (t + first)) for the frequencies w, laid out in one of two ways."""
+
+    def __init__(
+        self,
+        c: Config,
+        frequency: Callable[[int, Config], float],
+        layout: Callable[[Tensor, Tensor], Tensor] = halves,
+        first: int = 0,
+    ) -> None:
+        super().__init__()
+        self.d_e, self.layout, self.first = c.d_e, layout, first
+        self.frequencies = [frequency(i, c) for i in range((c.d_e + 1) // 2)]
+
+    def forward(self, t: Int[Tensor, " ell"]) -> Float[Tensor, "ell d_e"]:
+        angles = (t + self.first).double()[:, None] * _like(t, self.frequencies)
+        return self.layout(angles.sin(), angles.cos())[:, : self.d_e]
+
+
+def _like(t: Tensor, numbers: list[float]) -> Tensor:
+    return torch.tensor(numbers, dtype=torch.float64, device=t.device)
+
+
+def paper_frequency(i: int, c: Config) -> float:
+    """1 / ell_max^(2i/d_e), i from 1: the unnumbered formula of section 4."""
+    return float(c.ell_max ** (-2 * (i + 1) / c.d_e))
+
+
+def vaswani_frequency(i: int, c: Config) -> float:
+    """1 / 10000^(2i/d_e), i from 0: the original Transformer."""
+    return float(10000 ** (-2 * i / c.d_e))
+
+
+def t2t_frequency(i: int, c: Config) -> float:
+    """1 / 10000^(i/(d_e/2 - 1)), i from 0: tensor2tensor's code."""
+    return float(10000 ** (-i / max(c.d_e / 2 - 1, 1)))
+
+
+Rotate = Callable[[Tensor], Tensor]
+
+
+def unmoved(Q: Tensor) -> Tensor:
+    return Q
+
+
+def no_rotation(t: Int[Tensor, " ell"]) -> Rotate:
+    """Queries and keys stay as they are, wherever they are."""
+    return unmoved
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """Turns the pair (q[i], q[i + d/2]) by the angle omega_i t: lines 3a and 3b of Algorithm 4."""
+
+    cos: Tensor  # (ell, d/2)
+    sin: Tensor
+
+    def __call__(self, Q: Float[Tensor, "B H ell d"]) -> Float[Tensor, "B H ell d"]:
+        a, b = Q.chunk(2, -1)
+        precision = torch.promote_types(Q.dtype, torch.float32)
+        cos, sin = self.cos.to(precision), self.sin.to(precision)
+        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1).to(Q.dtype)
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """The rotation of positions t, omega_i = base^(-2 (i - 1) / d_attn)."""
+
+    base: float
+    d_attn: int
+
+    def __call__(self, t: Int[Tensor, " ell"]) -> Rotation:
+        omega = [self.base ** (-2 * i / self.d_attn) for i in range(self.d_attn // 2)]
+        angles = t.double()[:, None] * _like(t, omega)
+        return Rotation(angles.cos(), angles.sin())
+
+
+@dataclass(frozen=True)
+class Positions:
+    """One value of the slot: what line 2 adds, how queries and keys turn, and the longest sequence."""
+
+    embedding: Callable[[Config], nn.Module] = lambda c: Nowhere()
+    rotation: Callable[[Config], Callable[[Tensor], Rotate]] = lambda c: no_rotation
+    longest: Callable[[Config], float] = lambda c: math.inf
+
+
+POSITIONS = {
+    "learned": Positions(lambda c: nn.Embedding(c.ell_max, c.d_e), longest=lambda c: c.ell_max),
+    "none": Positions(),
+    "sinusoid": Positions(lambda c: Sinusoid(c, paper_frequency, interleaved, first=1)),
+    "sinusoid_vaswani": Positions(lambda c: Sinusoid(c, vaswani_frequency, interleaved)),
+    "sinusoid_halves": Positions(lambda c: Sinusoid(c, vaswani_frequency)),
+    "sinusoid_t2t": Positions(lambda c: Sinusoid(c, t2t_frequency)),
+    "rotary": Positions(rotation=lambda c: Rotary(c.base, c.d_attn)),
+}
