@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -12,11 +12,11 @@ from transformulary import models
 from transformulary.data import Corpus
 from transformulary.errors import CheckpointError
 from transformulary.nn import DTransformer
+from transformulary.paper.settings import TrainingSettings
 from transformulary.train.checkpoint import State, save_state
 from transformulary.train.evaluate import evaluate
-from transformulary.train.events import Evaluated, Event, Finished, Saved
+from transformulary.train.events import Event, Finished, Saved
 from transformulary.train.run import Run
-from transformulary.train.settings import TrainingSettings
 
 
 def nobody(event: Event) -> None:
@@ -62,12 +62,63 @@ def DTraining(
     Source: Algorithm 13 of arXiv:2207.09238; line 6 is AdamW's step on the mean loss of a batch, and ends
     when the settings say, not after N_epochs.
     """
-    model = getattr(model, "_orig_mod", model)  # a compiled model wraps the one whose parameters are named
-    with torch.random.fork_rng(devices=[]), _training(model):
-        run = Run(model, corpus, settings or TrainingSettings(), state)
+    model = getattr(model, "_orig_mod", model)  # a compiled model wraps the one whose parameters have the names
+    settings = settings or TrainingSettings()
+    with torch.random.fork_rng(devices=[]), threads(settings.threads):
+        run = Run(model.train(), corpus, settings, state)
         on_event(run.started())
-        saved, measured = -1, -1
-        while not run.over and not (interrupted := stop()):
-            on_event(run.update())
-            ...
-    return model
+        stopped = False
+        while not run.over and not stopped:  # 1, 2
+            on_event(run.update())  # 3-6
+            stopped = stop()
+            if due(run.settings.eval_every, run.step) and not run.over:
+                measure(run, on_event)
+            if due(run.settings.save_every, run.step) and not run.over and not stopped:
+                save(run, folder, on_event)
+        save(run, folder, on_event)
+        if not stopped:
+            measure(run, on_event)
+        on_event(Finished(run.step, run.seconds, run.tokens, interrupted=stopped and not run.over))
+    return model  # 9
+
+
+@contextmanager
+def threads(n: int) -> Iterator[None]:
+    """PyTorch works with `n` threads inside (0 = as many as before)."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(n or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def due(every: int, step: int) -> bool:
+    """Whether something done `every` steps (0 = never) is to be done after this one."""
+    return every > 0 and step % every == 0
+
+
+def measure(run: Run, on_event: Callable[[Event], None]) -> None:
+    """Report the held-out loss, if there is held-out text."""
+    s, corpus = run.settings, run.corpus
+    with run.context():
+        result = evaluate(
+            run.model, corpus.held_out, corpus.tokenizer, batch=s.batch, tokens=s.eval_tokens, step=run.step
+        )
+    if result:
+        on_event(result)
+
+
+def save(run: Run, folder: str | Path | None, on_event: Callable[[Event], None]) -> None:
+    """Write the state and the model, each file atomically.  Raises CheckpointError if it cannot be done."""
+    if folder is None:
+        return
+    try:
+        save_state(folder, run.state())
+        models.save(folder, run.model, run.corpus.tokenizer)
+    except OSError as error:
+        raise CheckpointError(
+            f"step {run.step} cannot be saved in {folder}: {error.strerror}. Files that were there are as they were; "
+            f"make room or name another folder."
+        ) from error
+    on_event(Saved(run.step, Path(folder)))

@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
-from torch import nn
 
 from transformulary.data import NO_TOKEN, Documents, shift
-from transformulary.nn import DTransformer
+from transformulary.nn import DTransformer, evaluating
 from transformulary.tokens import Tokenizer
 from transformulary.train.events import Evaluated
 from transformulary.train.loss import count, total_loss
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """No dropout and no gradients inside; afterwards every part of the model is in the mode it was in."""
-    modes = [(part, part.training) for part in model.modules()]
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for part, training in modes:
-            part.training = training
 
 
 def evaluate(
@@ -52,7 +36,7 @@ def evaluate(
     if tokens and (n := math.ceil(tokens / ell_max)) < len(windows):
         windows = windows[torch.arange(n) * len(windows) // n]
     nats, targets, characters = 0.0, 0, 0
-    with evaluating(model):
+    with evaluating(model), torch.no_grad():
         for some in windows.split(batch):
             x, y = shift(held_out.rows(some))
             nats += float(total_loss(model(x), y))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from transformulary.train.settings import TrainingSettings
+from transformulary.paper.settings import TrainingSettings
 
 
 def decays(name: str, parameter: Tensor) -> bool:

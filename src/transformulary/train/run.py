@@ -13,13 +13,13 @@ from torch import Tensor
 from transformulary.data import Batches, Corpus, Position, shift
 from transformulary.errors import CheckpointError, ConfigError
 from transformulary.nn import DTransformer
+from transformulary.paper.settings import TrainingSettings
 from transformulary.train.checkpoint import State, check_same_run
 from transformulary.train.events import Started, Stepped
 from transformulary.train.loss import count, total_loss
 from transformulary.train.optimiser import adamw, clip_gradient, decays
 from transformulary.train.precision import PRECISIONS, choose
 from transformulary.train.schedule import learning_rate
-from transformulary.train.settings import TrainingSettings
 
 
 class NonFiniteError(ArithmeticError):
@@ -97,8 +97,8 @@ class Run:
             return
         self.optimiser.zero_grad()
         raise NonFiniteError(
-            f"step {self.step + 1} ({position}): the loss is {loss:.6g} and the norm of its gradient {norm:.6g}, which no "
-            f"update survives; nothing was changed. Try a smaller eta (now {self.settings.eta}) or clip, or float32."
+            f"step {self.step + 1} ({position}): the loss is {loss:.6g} and the norm of its gradient {norm:.6g}; the "
+            f"update would ruin the model and was not made. Try a smaller eta (now {self.settings.eta}) or float32."
         )
 
     def _left(self, now: float) -> float:
@@ -153,7 +153,9 @@ class Run:
             for name, p in self.model.named_parameters():
                 try:
                     p.copy_(rest.pop(f"theta.{name}"))
-                    self.optimiser.state[p] = {key: rest.pop(f"{key}.{name}") for key in KEPT if f"{key}.{name}" in rest}
+                    self.optimiser.state[p] = {
+                        key: rest.pop(f"{key}.{name}") for key in KEPT if f"{key}.{name}" in rest
+                    }
                 except KeyError as missing:
                     raise CheckpointError(f"the training state has no tensor {missing}.") from missing
         progress = state.progress
@@ -172,7 +174,9 @@ def refuse_unfit(model: DTransformer, corpus: Corpus, settings: TrainingSettings
     """Raise ConfigError where model, text and settings cannot go together."""
     c = model.config
     if ahead := [mask for mask in c.mask if not mask.causal]:
-        raise ConfigError(f"mask {ahead[0]} lets a token see later ones, which it is to predict; training needs a causal mask.")
+        raise ConfigError(
+            f"mask {ahead[0]} lets a token see later ones, which it is to predict; training needs a causal mask."
+        )
     if c.N_V < corpus.tokenizer.N_V:
         raise ConfigError(f"N_V = {c.N_V} of the model is less than the tokenizer's {corpus.tokenizer.N_V} tokens.")
     if model.dropout.p != settings.dropout:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from transformulary.train.settings import TrainingSettings
+from transformulary.paper.settings import TrainingSettings
 
 #: schedule -> height above the floor, from 1 to 0, after a fraction p of the way down.
 SHAPES: dict[str, Callable[[float], float]] = {

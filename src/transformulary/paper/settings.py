@@ -1,4 +1,7 @@
-"""How to train: every number that Algorithm 13 leaves open, with its default."""
+"""How to train: the numbers that Algorithm 13 leaves open, and those that today's practice adds, with defaults.
+
+Standard library only, so that `--help` can say what they are.
+"""
 
 from __future__ import annotations
 
@@ -65,6 +68,7 @@ class TrainingSettings:
                   trial on this machine finds it faster than float32
     compile       compile the model first (torch.compile): slow to start, faster from then on
     seed          of initial parameters, order and dropout
+    threads       processor threads; 0 = as many as PyTorch takes by itself
     eval_every    steps between measurements on the held-out text; 0 = only at the end
     eval_tokens   held-out tokens that one measurement reads, spread evenly; 0 = all
     save_every    steps between checkpoints; 0 = only at the end
@@ -87,6 +91,7 @@ class TrainingSettings:
     precision: str = "auto"
     compile: bool = False
     seed: int = number(0, 0, 2**31)
+    threads: int = number(0, 0)
     eval_every: int = number(250, 0)
     eval_tokens: int = number(32768, 0)
     save_every: int = number(100, 0)
@@ -119,9 +124,7 @@ class TrainingSettings:
         return asdict(self)
 
 
-def _check(
-    name: str, value: Any, kind: str, least: float = 0, below: float = float("inf"), open: bool = False
-) -> None:
+def _check(name: str, value: Any, kind: str, least: float = 0, below: float = float("inf"), open: bool = False) -> None:
     if name in CHOICES:
         if value not in CHOICES[name]:
             raise ConfigError(f"{name} = {value!r} is none of {', '.join(CHOICES[name])}.")
