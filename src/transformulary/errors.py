@@ -13,6 +13,10 @@ class ConfigError(UserError):
     """A configuration that is impossible, contradictory, or has a key nobody knows."""
 
 
+class AlgorithmError(UserError):
+    """An input outside the domain of an algorithm of the paper, or a value that line cannot compute."""
+
+
 class CheckpointError(UserError):
     """A checkpoint whose files or tensors are not the ones its format and config call for."""
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from transformulary.errors import ConfigError, TokenError
+from transformulary.errors import AlgorithmError, ConfigError
 from transformulary.nn.attention import MHAttention
 from transformulary.nn.cache import Memory, NoPast, Remember
 from transformulary.nn.positions import Rotate
@@ -89,7 +89,7 @@ class DTransformer(nn.Module):
             past: what is known of the tokens before x, from `new_cache`; these are added to it.
 
         Raises:
-            TokenError: past and x together are longer than a learned table of positions.
+            AlgorithmError: past and x together are longer than a learned table of positions.
         """
         X, turn = self.embed(x, past)
         for l, layer in enumerate(self.layers):  # 4
@@ -101,7 +101,7 @@ class DTransformer(nn.Module):
         start = past[0].length
         end = start + x.shape[1]
         if end > self.longest:
-            raise TokenError(
+            raise AlgorithmError(
                 f"a sequence of {end} tokens is longer than ell_max = {self.longest}: "
                 f"the model has learned no positions beyond."
             )

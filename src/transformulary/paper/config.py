@@ -270,5 +270,13 @@ class EDTransformerConfig(Sizes):
     L_dec: int
     activation: str = "relu"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.positions in ("rotary", "relative"):
+            raise ConfigError(
+                f"EDTransformerConfig: {self.positions} positions compare places in one sequence, and line 16 of "
+                f"Algorithm 8 attends from one sequence to another. Use learned, a sinusoid, bucketed or none."
+            )
+
 
 Config = DTransformerConfig | ETransformerConfig | EDTransformerConfig

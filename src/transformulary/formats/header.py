@@ -1,0 +1,104 @@
+"""The header of a safetensors file, checked against the file's size before any tensor takes memory.
+
+The file is: 8 bytes, the length n of the header, little-endian; n bytes of JSON,
+{name: {"dtype", "shape", "data_offsets": [begin, end]}}; the numbers, without gaps or overlaps.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from transformulary.errors import CheckpointError
+
+#: Bytes of one number.
+DTYPES = {
+    "F64": 8, "F32": 4, "F16": 2, "BF16": 2,
+    "I64": 8, "I32": 4, "I16": 2, "I8": 1,
+    "U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1,
+}  # fmt: skip
+LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One stored tensor: the type of its numbers, its shape, and where its bytes are."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+def read_header(path: Path) -> dict[str, Entry]:
+    """{name: Entry} of a safetensors file.
+
+    Raises CheckpointError, naming the file and the tensor: the file is truncated or too long, the header is no
+    such JSON, a name occurs twice, a shape does not fit its bytes, or the tensors' bytes overlap or leave a gap.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        n = int.from_bytes(file.read(8), "little")
+        if size < 8 or n > min(size - 8, LONGEST_HEADER):
+            raise CheckpointError(
+                f"{path}: the header would be {n} bytes, the file has {size}: truncated, or no safetensors."
+            )
+        text = file.read(n)
+    entries = {name: _entry(path, name, given) for name, given in _parse(path, text).items() if name != "__metadata__"}
+    _check_layout(path, entries, size - 8 - n)
+    return entries
+
+
+def _parse(path: Path, text: bytes) -> dict[str, Any]:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        if (
+            twice := next((name for name in names if names.count(name) > 1), None)
+            if len(set(names)) < len(names)
+            else None
+        ):
+            raise CheckpointError(
+                f"{path}: {twice} occurs twice in the header: which of the two is meant is anyone's guess."
+            )
+        return dict(pairs)
+
+    try:
+        header = json.loads(text.decode(), object_pairs_hook=unique)
+    except CheckpointError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: the header is not JSON ({error}): damaged, or no safetensors.") from None
+    if not isinstance(header, dict):
+        raise CheckpointError(f"{path}: the header is no JSON object: damaged, or no safetensors.")
+    return header
+
+
+def _entry(path: Path, name: str, given: Any) -> Entry:
+    match given:
+        case {"dtype": str(dtype), "shape": [*shape], "data_offsets": [begin, end], **rest} if (
+            not rest and dtype in DTYPES and all(type(n) is int and n >= 0 for n in (*shape, begin, end))
+        ):
+            entry = Entry(dtype, tuple(shape), begin, end)
+        case _:
+            raise CheckpointError(f"{path}: the header's entry of {name} is not a dtype, a shape and two offsets.")
+    if entry.end - entry.begin != prod(entry.shape) * DTYPES[dtype]:
+        raise CheckpointError(
+            f"{path}: {name} has {entry.end - entry.begin} bytes, and its shape {entry.shape} in {dtype} needs "
+            f"{prod(entry.shape) * DTYPES[dtype]}."
+        )
+    return entry
+
+
+def _check_layout(path: Path, entries: dict[str, Entry], size: int) -> None:
+    """The tensors fill the `size` bytes after the header, one after another."""
+    position = 0
+    for name, entry in sorted(entries.items(), key=lambda item: (item[1].begin, item[1].end)):
+        if entry.begin != position:
+            raise CheckpointError(f"{path}: {name} begins at byte {entry.begin}, where byte {position} was due.")
+        position = entry.end
+    if position != size:
+        what = "truncated" if position > size else "it has bytes that belong to no tensor"
+        raise CheckpointError(f"{path}: the tensors need {position} bytes, the file has {size}: {what}.")

@@ -1,0 +1,184 @@
+"""What the paper's symbols compute.  Lines of the algorithms use these functions and no others.
+
+Every function also takes complex numbers and compares real parts only, so that
+f(theta + i h d).imag / h is the exact derivative of f along d (the complex step).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy import cos, exp, inf, sin, sqrt, tanh, where
+from numpy.typing import NDArray
+
+from transformulary.errors import AlgorithmError
+
+__all__ = [
+    "GELU",
+    "NAMED",
+    "GELU_tanh",
+    "Phi",
+    "ReLU",
+    "SiLU",
+    "bucket",
+    "columns",
+    "cos",
+    "exp",
+    "indices",
+    "inf",
+    "interleaved",
+    "log",
+    "matrix",
+    "proportional",
+    "randomly",
+    "rows",
+    "sample",
+    "sin",
+    "softmax",
+    "sqrt",
+    "stacked",
+    "tanh",
+    "where",
+]
+
+Array = NDArray[Any]
+
+#: Functions with a name in the formulas; their results can be watched.  The others only build arrays.
+NAMED = frozenset(
+    {"softmax", "GELU", "GELU_tanh", "ReLU", "SiLU", "Phi", "exp", "log", "sin", "cos", "sqrt", "tanh"}
+    | {"bucket", "gradient", "proportional", "randomly", "sample"}
+)
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def softmax(A: Array) -> Array:
+    """softmax(A)[i, j] = exp A[i, j] / sum_k exp A[k, j], equation (2): every column sums to 1.
+
+    Raises AlgorithmError where a whole column is minus infinity: a token that may attend to nothing.
+    """
+    largest = A.real.max(axis=0)
+    if np.any(largest == -inf):
+        column = int(np.flatnonzero(np.atleast_1d(largest == -inf))[0]) + 1
+        raise AlgorithmError(
+            f"softmax of column {column}, which is all minus infinity, is 0/0: this token may attend to nothing. "
+            f"Give it at least one token, or leave it out."
+        )
+    A = where(A.real > -inf, A, -inf)  # (-inf + 0i) / 2 is -inf + nan i in NumPy
+    E = exp(A - largest)
+    return E / E.sum(axis=0)  # type: ignore[no-any-return]
+
+
+def Phi(x: Array) -> Array:
+    """P(X < x) for X ~ N(0, 1).  For x + i h, the first Taylor term: exact in float64 when h = 1e-30."""
+    value = 0.5 * (1 + _erf(x.real / math.sqrt(2)))
+    if not np.iscomplexobj(x):
+        return value  # type: ignore[no-any-return]
+    return value + 1j * x.imag * exp(-(x.real**2) / 2) / math.sqrt(2 * math.pi)  # type: ignore[no-any-return]
+
+
+def GELU(x: Array) -> Array:
+    """x Phi(x), equation (5): the exact form."""
+    return x * Phi(x)
+
+
+def GELU_tanh(x: Array) -> Array:
+    """GPT-2's approximation of GELU, at most 4.74e-4 from it."""
+    return 0.5 * x * (1 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))  # type: ignore[no-any-return]
+
+
+def ReLU(x: Array) -> Array:
+    """max(0, x)."""
+    return where(x.real > 0, x, 0)
+
+
+def SiLU(x: Array) -> Array:
+    """x / (1 + e^-x), also called swish; the sign is split off so that nothing overflows."""
+    small = exp(where(x.real > 0, -x, x))
+    return x * where(x.real > 0, 1, small) / (1 + small)  # type: ignore[no-any-return]
+
+
+def log(x: Any) -> Any:
+    """The natural logarithm of a positive number.
+
+    Raises AlgorithmError for 0: in float64 a probability below 1e-308 is 0, and the loss then infinite.
+    """
+    if np.any(np.real(x) <= 0):
+        raise AlgorithmError("log of a probability that float64 rounds to 0: the loss would be infinite.")
+    return np.log(x)
+
+
+def columns(vectors: Iterable[Array]) -> Array:
+    """[e_1, e_2, ...]: vectors side by side."""
+    return np.stack(list(vectors), axis=1)
+
+
+def rows(blocks: Iterable[Array]) -> Array:
+    """[Y^1; Y^2; ...]: matrices on top of one another."""
+    return np.concatenate(list(blocks), axis=0)
+
+
+def stacked(a: Sequence[Any], b: Sequence[Any]) -> Array:
+    """[a; b]: the numbers a_1, a_2, ... on top of b_1, b_2, ..."""
+    return np.array([*a, *b])
+
+
+def interleaved(a: Sequence[Any], b: Sequence[Any]) -> Array:
+    """[a_1; b_1; a_2; b_2; ...]."""
+    return np.array([number for pair in zip(a, b, strict=True) for number in pair])
+
+
+def matrix(entries: Iterable[Iterable[Any]]) -> Array:
+    """A matrix from its rows of numbers."""
+    return np.array([list(row) for row in entries])
+
+
+def indices(A: Array) -> tuple[Array, Array]:
+    """(row numbers, column numbers) of a matrix, from 0, as a column and a row that broadcast."""
+    n_rows, n_columns = A.shape
+    return np.arange(n_rows)[:, None], np.arange(n_columns)[None, :]
+
+
+def bucket(distance: int, both_ways: bool) -> int:
+    """T5's bucket, from 0 to 31, of the distance t_z - t_x; `both_ways` where later tokens are seen.
+
+    Near distances have a bucket each; far ones share buckets that grow with the logarithm, up to 128.
+    """
+    n_b, first = (16, 16 * (distance > 0)) if both_ways else (32, 0)
+    n = abs(distance) if both_ways else max(-distance, 0)
+    half = n_b // 2
+    if n < half:
+        return first + n
+    far = half + int(math.log(n / half) / math.log(128 / half) * (n_b - half))
+    return first + min(far, n_b - 1)
+
+
+def randomly(a: Any, b: Any, p: float, rng: np.random.Generator) -> Any:
+    """a with probability p, else b: one uniform number is drawn."""
+    return a if rng.random() < p else b
+
+
+def proportional(p: Array, tau: float) -> Array:
+    """The distribution q proportional to p^(1/tau).
+
+    tau = 0 is its limit, 1 for the most probable token (the lowest id among equals); tau = infinity is
+    uniform over the tokens.  Computed through logarithms, so that no small tau overflows.
+    """
+    if tau == 0:
+        return np.eye(len(p))[int(np.argmax(p))]  # type: ignore[no-any-return]
+    if tau == inf:
+        return np.full(len(p), 1 / len(p))
+    with np.errstate(divide="ignore", over="ignore"):
+        scaled = (np.log(p) - np.log(p.max())) / tau
+    q = exp(scaled)
+    return q / q.sum()  # type: ignore[no-any-return]
+
+
+def sample(q: Array, rng: np.random.Generator) -> int:
+    """One token from the distribution q: the first y with q[1] + ... + q[y] > u, u uniform in [0, 1)."""
+    total = np.cumsum(q)
+    y = int(np.searchsorted(total, rng.random() * total[-1], side="right"))
+    return min(y, int(np.flatnonzero(q)[-1]))

@@ -1,0 +1,77 @@
+"""How a value of a run is named.
+
+    10.6[l=3]/5.2[h=1]/4.6:softmax
+
+is Algorithm 10, line 6, in layer 3; in the attention it calls, Algorithm 5, line 2, head 1; in there,
+Algorithm 4, line 6; and in that line the result of softmax: the attention weights.
+
+A path is one or more steps joined by `/`.  A step is `ALGORITHM.LINE`, then in brackets the loop and
+position indices that distinguish its executions, outermost first, all counted from 1: `10.5[l=1,t=2]` is
+one column of `10.5[l=1]`.  The iterations of a `while` loop are counted by `i`.  After the last step,
+`:NAME` names a value inside the line: the result of a named function (`10.8:GELU`) or of a product with,
+or look-up in, a parameter matrix (`10.11:W_u`, the logits; `10.2[t=1]:W_e`).  The k-th value of one name
+within a line, k > 1, is `:NAME.k`.
+
+A file name holds the same text with `+` for `/` and `@` for `:`, characters that no path contains.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from transformulary.errors import AlgorithmError
+
+_STEP = re.compile(r"(\d+[a-z]?)\.(\d+[a-z]?)(?:\[([a-z_]+=\d+(?:,[a-z_]+=\d+)*)\])?")
+_NAME = re.compile(r"[A-Za-z]\w*(?:\.\d+)?")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a path: Algorithm `number`, line `label`, and its indices as (name, value) from 1."""
+
+    number: str
+    label: str
+    indices: tuple[tuple[str, int], ...] = ()
+
+    def __str__(self) -> str:
+        at = ",".join(f"{name}={value}" for name, value in self.indices)
+        return f"{self.number}.{self.label}" + (f"[{at}]" if at else "")
+
+
+@dataclass(frozen=True)
+class Path:
+    """A parsed path: its steps, and the name of a value inside the last line ("" for the line's own value)."""
+
+    steps: tuple[Step, ...]
+    name: str = ""
+
+    def __str__(self) -> str:
+        return "/".join(map(str, self.steps)) + (f":{self.name}" if self.name else "")
+
+
+def parse(text: str) -> Path:
+    """The path that `text` spells.  Raises AlgorithmError for any other text."""
+    where, colon, name = text.partition(":")
+    found = [_STEP.fullmatch(step) for step in where.split("/")]
+    if not all(found) or bool(colon) != bool(_NAME.fullmatch(name)):
+        raise AlgorithmError(
+            f"{text!r} is not the path of a value. A path looks like 10.6[l=3]/5.2[h=1]/4.6:softmax: "
+            f"ALGORITHM.LINE[index=number,...] steps joined by /, then :NAME for a value inside the last line."
+        )
+    return Path(tuple(_step(match) for match in found if match), name)
+
+
+def _step(match: re.Match[str]) -> Step:
+    pairs = [pair.split("=") for pair in (match[3] or "").split(",") if pair]
+    return Step(match[1], match[2], tuple((name, int(value)) for name, value in pairs))
+
+
+def to_filename(path: str) -> str:
+    """A file name (without suffix) for the value at `path`: 10.6[l=3]+5.2[h=1]+4.6@softmax."""
+    return str(parse(path)).replace("/", "+").replace(":", "@")
+
+
+def from_filename(name: str) -> str:
+    """The path that `to_filename` turned into `name`."""
+    return str(parse(name.replace("+", "/").replace("@", ":")))

@@ -1,0 +1,164 @@
+"""The domain of every algorithm: what the paper leaves undefined is an error here, with the numbers.
+
+The errata E1-E24 are ruled on in docs/errata.md; this file holds those rulings that refuse an input.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from transformulary.errors import AlgorithmError
+
+__all__ = ["DOMAINS"]
+
+Domain = Callable[..., None]
+
+
+def _index(value: Any, size: int, what: str, table: str) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or not 0 <= int(value) < size:
+        raise AlgorithmError(
+            f"{what} {value!r} is outside {table}: ids and positions are whole numbers, 0 to {size - 1}."
+        )
+
+
+def _sequence(x: Sequence[int], theta: Any, c: Any, name: str) -> None:
+    if len(x) == 0:
+        raise AlgorithmError(f"the sequence {name} is empty: a length is at least 1. Begin it with bos.")
+    if c.positions == "learned" and len(x) > theta.W_p.shape[1]:
+        raise AlgorithmError(
+            f"length({name}) = {len(x)} is more than ell_max = {theta.W_p.shape[1]}: "
+            f"W_p has no vector for the positions after that. Cut the sequence into chunks."
+        )
+    for t, v in enumerate(x, 1):
+        _index(v, theta.W_e.shape[1], f"{name}[{t}] =", f"the vocabulary of N_V = {theta.W_e.shape[1]} tokens")
+
+
+def _token(v: Any, W_e: Any) -> None:
+    _index(v, W_e.shape[1], "token", f"the vocabulary of N_V = {W_e.shape[1]} tokens")
+
+
+def _position(ell: Any, W_p: Any) -> None:
+    _index(ell, W_p.shape[1], "position", f"the table of ell_max = {W_p.shape[1]} positions")
+
+
+def _context(e: Any, e_: Sequence[Any], W: Any) -> None:
+    if len(e_) == 0:
+        raise AlgorithmError("the context is empty, T = 0: attention to nothing is 0/0.")
+
+
+def _attention(X: Any, Z: Any, W: Any, Mask: Any, c: Any = None) -> None:
+    for name, A in (("X", X), ("Z", Z)):
+        if np.ndim(A) != 2:
+            raise AlgorithmError(f"{name} has shape {np.shape(A)}: it is a matrix with one column per token.")
+    allowed = np.asarray(Mask(*np.indices((Z.shape[1], X.shape[1]), sparse=True)))
+    if allowed.dtype != bool and not (allowed.dtype.kind in "iu" and np.isin(allowed, (0, 1)).all()):
+        raise AlgorithmError(
+            f"the mask has values of type {allowed.dtype}: true means may attend, and nothing else is a mask. "
+            f"A number that is added to the scores is a bias, not a mask."
+        )
+
+
+def _layer_norm(e: Any, gamma: Any, beta: Any, c: Any = None) -> None:
+    if (c is None or c.eps == 0) and np.all(e.real == e.real[0]):
+        raise AlgorithmError(
+            f"all {len(e)} numbers of e are equal, so the variance is 0 and the norm 0/0: "
+            f"Algorithm 6 has no eps (E7). Published models set one, 1e-5 say."
+        )
+
+
+def _rms_norm(e: Any, gamma: Any, beta: Any, c: Any = None) -> None:
+    if (c is None or c.eps == 0) and not np.any(e.real):
+        raise AlgorithmError(f"all {len(e)} numbers of e are 0, so the norm is 0/0: set eps, 1e-5 say.")
+
+
+def _encoder_decoder(z: Sequence[int], x: Sequence[int], theta: Any, c: Any) -> None:
+    _sequence(z, theta, c, "z")
+    _sequence(x, theta, c, "x")
+
+
+def _encoder(x: Sequence[int], theta: Any, c: Any, s: Sequence[int] = ()) -> None:
+    _sequence(x, theta, c, "x")
+    if not c.segments:
+        if len(s):
+            raise AlgorithmError(f"{len(s)} segments were given to a model that has none (c.segments = 0).")
+        return
+    if len(s) != len(x):
+        raise AlgorithmError(f"{len(x)} tokens need {len(x)} segments s, and {len(s)} were given.")
+    for t, segment in enumerate(s, 1):
+        _index(segment, c.segments, f"s[{t}] =", f"the {c.segments} segments")
+
+
+def _decoder(x: Sequence[int], theta: Any, c: Any) -> None:
+    _sequence(x, theta, c, "x")
+
+
+def _training(eta: float, N_epochs: int, *data: Sequence[Sequence[int]]) -> None:
+    if not 0 < eta < math.inf:
+        raise AlgorithmError(f"the learning rate eta = {eta} must be a positive number.")
+    if N_epochs < 0:
+        raise AlgorithmError(f"N_epochs = {N_epochs} must not be negative.")
+    if len({len(sequences) for sequences in data}) > 1:
+        raise AlgorithmError(f"z and x must be pairs, and there are {' and '.join(str(len(d)) for d in data)} of them.")
+
+
+def _ed_training(z: Any, x: Any, theta: Any, c: Any, *, N_epochs: int = 1, eta: float) -> None:
+    _training(eta, N_epochs, z, x)
+
+
+def _e_training(x: Any, theta: Any, c: Any, *, N_epochs: int = 1, eta: float, p_mask: float, **_: Any) -> None:
+    _training(eta, N_epochs, x)
+    if not 0 <= p_mask <= 1:
+        raise AlgorithmError(f"p_mask = {p_mask} must be a probability, 0 to 1.")
+
+
+def _d_training(x: Any, theta: Any, c: Any, *, N_epochs: int = 1, eta: float) -> None:
+    _training(eta, N_epochs, x)
+
+
+def _temperature(tau: float) -> None:
+    if math.isnan(tau) or tau < 0:
+        raise AlgorithmError(f"the temperature tau = {tau} must not be negative: 0 is greedy, infinity uniform.")
+
+
+def _d_inference(x: Any, theta: Any, c: Any, *, ell_gen: int, tau: float = 1.0, rng: Any) -> None:
+    _temperature(tau)
+    if len(x) == 0:
+        raise AlgorithmError("the prompt is empty, and P[:, 0] is no column (E11). Begin it with bos.")
+    if ell_gen < 0:
+        raise AlgorithmError(f"ell_gen = {ell_gen} must not be negative.")
+    if c.positions == "learned" and ell_gen and len(x) + ell_gen > c.ell_max + 1:
+        raise AlgorithmError(
+            f"a prompt of {len(x)} tokens and ell_gen = {ell_gen} more exceed ell_max = {c.ell_max} (E10): "
+            f"at most ell_max + 1 - {len(x)} = {max(c.ell_max + 1 - len(x), 0)} can be generated."
+        )
+
+
+def _ed_inference(z: Any, theta: Any, c: Any, *, bos_token: int, eos_token: int, tau: float = 1.0, **_: Any) -> None:
+    _temperature(tau)
+    for name, v in (("bos_token", bos_token), ("eos_token", eos_token)):
+        _index(v, c.N_V, f"{name} =", f"the vocabulary of N_V = {c.N_V} tokens")
+
+
+#: Algorithm -> what refuses an argument outside its domain.
+DOMAINS: dict[str, Domain] = {
+    "1": _token,
+    "2": _position,
+    "3": _context,
+    "4": _attention,
+    "5": _attention,
+    "6": _layer_norm,
+    "6r": _rms_norm,
+    "8": _encoder_decoder,
+    "9": _encoder,
+    "10": _decoder,
+    "11": _ed_training,
+    "12": _e_training,
+    "13": _d_training,
+    "14": _d_inference,
+    "15": _ed_inference,
+}

@@ -1,0 +1,179 @@
+"""Algorithms 8-10: encoder-decoder (the original Transformer), encoder-only (BERT), decoder-only (GPT).
+
+How to read this source: see components.py.  The masks of Algorithm 10 come from the config, one for
+every layer in turn; the paper's is [[t <= t']].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from transformulary.oracle.algorithm import Array, algorithm
+from transformulary.oracle.components import ACTIVATION, NORM, POSITION, SCALE, MHAttention
+from transformulary.oracle.notation import columns, softmax
+from transformulary.oracle.theta import Theta
+from transformulary.paper.config import DTransformerConfig, EDTransformerConfig, ETransformerConfig
+from transformulary.paper.masks import Causal, Full
+
+
+@algorithm(8)
+def EDTransformer(z: Sequence[int], x: Sequence[int], /, theta: Theta, c: EDTransformerConfig) -> Array:
+    """P <- EDTransformer(z, x | theta): the distribution of every next token of x, given z.
+
+    z, x:   token ids, from 0; at most ell_max each if positions are learned
+    theta:  the parameters of `paper.parameters(c)`
+
+    Returns P (N_V, ell_x); column t is the distribution of x[t + 1] given x[1 : t] and z.  Raises
+    AlgorithmError for ids outside the vocabulary, an empty or too long sequence.
+    """
+    # encode the context sequence
+    ell_z = len(z)  # 1
+    e = [
+        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, z[t]] + POSITION[c.positions](t, theta, c) for t in range(ell_z)
+    ]  # 2
+    Z = columns(e)  # 3
+    if c.embedding_norm:
+        Z = columns(NORM[c.norm](Z[:, t], theta.gamma_z, theta.beta_z, c) for t in range(ell_z))  # 3a
+    for l in range(c.L_enc):  # 4
+        Z = Z + MHAttention(Z, Z, theta.W_enc[l], Full(), c)  # 5
+        Z = columns(NORM[c.norm](Z[:, t], theta.gamma_1[l], theta.beta_1[l], c) for t in range(ell_z))  # 6
+        if c.mlp == "gated":
+            Z = (
+                Z
+                + theta.W_mlp2[l]
+                @ (
+                    ACTIVATION[c.activation](theta.W_mlp1[l] @ Z + theta.b_mlp1[l][:, None])
+                    * (theta.W_mlp5[l] @ Z + theta.b_mlp5[l][:, None])
+                )
+                + theta.b_mlp2[l][:, None]
+            )  # 7
+        else:
+            Z = (
+                Z
+                + theta.W_mlp2[l] @ ACTIVATION[c.activation](theta.W_mlp1[l] @ Z + theta.b_mlp1[l][:, None])
+                + theta.b_mlp2[l][:, None]
+            )  # 7
+        Z = columns(NORM[c.norm](Z[:, t], theta.gamma_2[l], theta.beta_2[l], c) for t in range(ell_z))  # 8
+    # decode the primary sequence given the context
+    ell_x = len(x)  # 10
+    e = [
+        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta, c) for t in range(ell_x)
+    ]  # 11
+    X = columns(e)  # 12
+    if c.embedding_norm:
+        X = columns(NORM[c.norm](X[:, t], theta.gamma_x, theta.beta_x, c) for t in range(ell_x))  # 12a
+    for l in range(c.L_dec):  # 13
+        X = X + MHAttention(X, X, theta.W_dec[l], Causal(), c)  # 14
+        X = columns(NORM[c.norm](X[:, t], theta.gamma_3[l], theta.beta_3[l], c) for t in range(ell_x))  # 15
+        X = X + MHAttention(X, Z, theta.W_ed[l], Full(), c)  # 16
+        X = columns(NORM[c.norm](X[:, t], theta.gamma_4[l], theta.beta_4[l], c) for t in range(ell_x))  # 17
+        if c.mlp == "gated":
+            X = (
+                X
+                + theta.W_mlp4[l]
+                @ (
+                    ACTIVATION[c.activation](theta.W_mlp3[l] @ X + theta.b_mlp3[l][:, None])
+                    * (theta.W_mlp6[l] @ X + theta.b_mlp6[l][:, None])
+                )
+                + theta.b_mlp4[l][:, None]
+            )  # 18
+        else:
+            X = (
+                X
+                + theta.W_mlp4[l] @ ACTIVATION[c.activation](theta.W_mlp3[l] @ X + theta.b_mlp3[l][:, None])
+                + theta.b_mlp4[l][:, None]
+            )  # 18
+        X = columns(NORM[c.norm](X[:, t], theta.gamma_5[l], theta.beta_5[l], c) for t in range(ell_x))  # 19
+    # conditional probabilities
+    W_u = theta.W_e.T if c.tied else theta.W_u
+    P = softmax(W_u @ X + theta.b_u[:, None])  # 21
+    return P
+
+
+@algorithm(9)
+def ETransformer(x: Sequence[int], /, theta: Theta, c: ETransformerConfig, s: Sequence[int] = ()) -> Array:
+    """P <- ETransformer(x | theta): a distribution over the vocabulary for every position of x.
+
+    x:      token ids, from 0; at most ell_max if positions are learned
+    theta:  the parameters of `paper.parameters(c)`
+    s:      the segment of every token, from 0 (only where c.segments is not 0)
+
+    Returns P (N_V, ell).  Raises AlgorithmError as Algorithm 8 does, and for missing segments.
+    """
+    ell = len(x)  # 1
+    e = [
+        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta, c) for t in range(ell)
+    ]  # 2
+    if c.segments:
+        e = [e[t] + theta.W_s[:, s[t]] for t in range(ell)]  # 2a
+    X = columns(e)  # 3
+    if c.embedding_norm:
+        X = columns(NORM[c.norm](X[:, t], theta.gamma_x, theta.beta_x, c) for t in range(ell))  # 3a
+    for l in range(c.L):  # 4
+        X = X + MHAttention(X, X, theta.W[l], Full(), c)  # 5
+        X = columns(NORM[c.norm](X[:, t], theta.gamma_1[l], theta.beta_1[l], c) for t in range(ell))  # 6
+        if c.mlp == "gated":
+            X = (
+                X
+                + theta.W_mlp2[l]
+                @ (
+                    ACTIVATION[c.activation](theta.W_mlp1[l] @ X + theta.b_mlp1[l][:, None])
+                    * (theta.W_mlp3[l] @ X + theta.b_mlp3[l][:, None])
+                )
+                + theta.b_mlp2[l][:, None]
+            )  # 7
+        else:
+            X = (
+                X
+                + theta.W_mlp2[l] @ ACTIVATION[c.activation](theta.W_mlp1[l] @ X + theta.b_mlp1[l][:, None])
+                + theta.b_mlp2[l][:, None]
+            )  # 7
+        X = columns(NORM[c.norm](X[:, t], theta.gamma_2[l], theta.beta_2[l], c) for t in range(ell))  # 8
+    X = ACTIVATION[c.activation](theta.W_f @ X + theta.b_f[:, None])  # 10
+    X = columns(NORM[c.norm](X[:, t], theta.gamma, theta.beta, c) for t in range(ell))  # 11
+    W_u = theta.W_e.T if c.tied else theta.W_u
+    P = softmax(W_u @ X + theta.b_u[:, None])  # 12
+    return P
+
+
+@algorithm(10)
+def DTransformer(x: Sequence[int], /, theta: Theta, c: DTransformerConfig) -> Array:
+    """P <- DTransformer(x | theta): the distribution of every next token.
+
+    x:      token ids, from 0; at most ell_max if positions are learned
+    theta:  the parameters of `paper.parameters(c)`
+
+    Returns P (N_V, ell); column t is the distribution of x[t + 1] given x[1 : t].  Raises AlgorithmError
+    for ids outside the vocabulary, an empty or too long sequence.
+    """
+    ell = len(x)  # 1
+    e = [
+        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta, c) for t in range(ell)
+    ]  # 2
+    X = columns(e)  # 3
+    if c.embedding_norm:
+        X = columns(NORM[c.norm](X[:, t], theta.gamma_x, theta.beta_x, c) for t in range(ell))  # 3a
+    for l in range(c.L):  # 4
+        X_tilde = columns(NORM[c.norm](X[:, t], theta.gamma_1[l], theta.beta_1[l], c) for t in range(ell))  # 5
+        X = X + MHAttention(X_tilde, X_tilde, theta.W[l], c.mask[l % len(c.mask)], c)  # 6
+        X_tilde = columns(NORM[c.norm](X[:, t], theta.gamma_2[l], theta.beta_2[l], c) for t in range(ell))  # 7
+        if c.mlp == "gated":
+            X = (
+                X
+                + theta.W_mlp2[l]
+                @ (
+                    ACTIVATION[c.activation](theta.W_mlp1[l] @ X_tilde + theta.b_mlp1[l][:, None])
+                    * (theta.W_mlp3[l] @ X_tilde + theta.b_mlp3[l][:, None])
+                )
+                + theta.b_mlp2[l][:, None]
+            )  # 8
+        else:
+            X = (
+                X
+                + theta.W_mlp2[l] @ ACTIVATION[c.activation](theta.W_mlp1[l] @ X_tilde + theta.b_mlp1[l][:, None])
+                + theta.b_mlp2[l][:, None]
+            )  # 8
+    X = columns(NORM[c.norm](X[:, t], theta.gamma, theta.beta, c) for t in range(ell))  # 10
+    W_u = theta.W_e.T if c.tied else theta.W_u
+    P = softmax(W_u @ X + theta.b_u[:, None])  # 11
+    return P
