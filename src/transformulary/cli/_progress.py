@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
@@ -78,10 +79,11 @@ def as_json(event: Event) -> str:
 
 def started(event: Started, settings: TrainingSettings) -> str:
     """What is trained, on how much, and what decays."""
+    decayed = dict.fromkeys(re.sub(r"\.\d+\.", ".*.", name) for name in event.decayed)
     lines = [
         f"{event.parameters:,} parameters, {event.precision} products; "
         f"{event.training_tokens:,} tokens to learn from, {event.held_out_tokens:,} held out",
-        f"weight decay {settings.weight_decay:g} on {', '.join(event.decayed)}",
+        f"weight decay {settings.weight_decay:g} on {', '.join(decayed)}",
     ]
     if event.step:
         lines.append(f"going on after step {event.step}")

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from transformulary.cli._options import add_fields, given, nearest, read_toml, write_toml
+from transformulary.cli._fields import add_fields, given, nearest, read_toml, write_toml
 from transformulary.errors import CheckpointError, ConfigError, require
 from transformulary.files import write_atomically
 from transformulary.paper import DTransformerConfig

@@ -39,7 +39,7 @@ def evaluate(
     with evaluating(model), torch.no_grad():
         for some in windows.split(batch):
             x, y = shift(held_out.rows(some))
-            nats += float(total_loss(model(x), y))
+            nats += total_loss(model(x), y).item()
             targets += count(y)
             characters += sum(spelled(row, tokenizer) for row in y.tolist())
     per_character = nats / characters if characters else math.nan

@@ -90,7 +90,7 @@ class Run:
             logits = self.apply(x)
         loss = total_loss(logits, y) / targets
         loss.backward()  # type: ignore[no-untyped-call]
-        return float(loss)
+        return loss.item()
 
     def _refuse_non_finite(self, loss: float, norm: float, position: Position) -> None:
         if math.isfinite(loss) and math.isfinite(norm):
