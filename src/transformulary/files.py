@@ -40,6 +40,6 @@ def read_text(path: str | Path) -> str:
     except UnicodeDecodeError as error:
         likely = "UTF-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "WINDOWS-1252"
         raise DataError(
-            f"{path} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}; guessing what it means would "
-            f"change the text. If it is {likely}: iconv -f {likely} -t UTF-8 {path} > NEW_FILE"
+            f"{path} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}; guessing its meaning "
+            f"could change the text. If it is {likely}: iconv -f {likely} -t UTF-8 {path} > NEW_FILE"
         ) from None
