@@ -32,12 +32,9 @@ def adamw(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:
 
 
 def clip_gradient(parameters: Iterable[Tensor], largest: float) -> float:
-    """The norm of the gradient; gradients whose norm exceeds `largest` (0 = no limit) are scaled down to it, in place.
-
-    A norm that is not finite is returned and nothing is scaled by it that anyone should use.
-    """
+    """The norm of the gradient; if it exceeds `largest` (0 = no limit), the gradient is scaled down to it, in place."""
     gradients = [p.grad for p in parameters if p.grad is not None]
-    norm = torch.nn.utils.get_total_norm(gradients)
-    if largest:
-        torch._foreach_mul_(gradients, (largest / (norm + 1e-6)).clamp(max=1.0))
-    return float(norm)
+    norm = float(torch.nn.utils.get_total_norm(gradients))
+    if 0 < largest < norm:
+        torch._foreach_mul_(gradients, largest / norm)
+    return norm
