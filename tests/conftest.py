@@ -8,13 +8,17 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one process per core already: before 
 
 import jaxtyping
 import pytest
+from hypothesis import settings
 
 import needs
 
 #: Packages whose signatures state shapes; every call in every test is checked against them.
-CHECKED = ["transformulary.nn"]
+CHECKED = ["transformulary.nn", "transformulary.data", "transformulary.train"]
 
 jaxtyping.install_import_hook(CHECKED, "beartype.beartype")
+#: Property tests draw the same examples in every run, so that a failure is a failure everywhere.
+settings.register_profile("usual", deadline=None, max_examples=25, derandomize=True)
+settings.load_profile("usual")
 
 
 @pytest.hookimpl(wrapper=True)

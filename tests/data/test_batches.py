@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from transformulary.data import NO_TOKEN, Batches, Documents, shift
@@ -19,7 +19,6 @@ def numbered(lengths):
     return Documents([[1000 * k + t for t in range(n)] for k, n in enumerate(lengths)])
 
 
-@settings(deadline=None)
 @given(lengths, st.integers(1, 9), st.booleans(), st.integers(0, 99))
 def test_every_token_but_the_first_is_a_target_once(lengths, ell_max, shuffled, seed):
     """In one epoch each token of a document but its first is a target exactly once, right after its predecessor."""
@@ -45,7 +44,6 @@ def test_short_documents_are_not_cut():
     assert [[0, 9], [9, 14]] == windows.tolist()
 
 
-@settings(deadline=None)
 @given(lengths.filter(lambda ns: max(ns, default=0) > 1), st.integers(1, 5), st.integers(1, 4), st.integers(0, 20))
 def test_position_is_all_there_is_to_remember(lengths, ell_max, batch, before):
     """Batches that start at another's position give the same rows from there on."""

@@ -1,7 +1,7 @@
 """Files -> texts -> two parts that share nothing -> token ids."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from transformulary.data import Piece, corpus, read_texts, split
@@ -9,7 +9,6 @@ from transformulary.errors import ConfigError, DataError
 from transformulary.tokens import Tokenizer
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(max_size=20)), st.floats(0, 0.99))
 def test_split_loses_and_shares_no_character(texts, held_out):
     """The two parts are all the text, in order; the second has the wanted share of its characters."""

@@ -27,7 +27,9 @@ def test_the_mean_is_over_all_targets_of_the_update(parts):
     w = torch.tensor([0.5, -0.5, 0.0], dtype=torch.float64, requires_grad=True)
     x, y = torch.tensor([[1.0, 1.0, 2.0, 3.0]], dtype=torch.float64), torch.tensor([[2, 0, 0, 1]])
 
-    loss = sum(total_loss(a[..., None] * w, b) / count(y) for a, b in zip(x.split(parts, 1), y.split(parts, 1), strict=True))
+    loss = sum(
+        total_loss(a[..., None] * w, b) / count(y) for a, b in zip(x.split(parts, 1), y.split(parts, 1), strict=True)
+    )
     loss.backward()
 
     assert pytest.approx(1.377364, abs=5e-7) == loss.item()

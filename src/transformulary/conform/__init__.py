@@ -1,1 +1,10 @@
-"""."""
+"""Comparing implementations with the paper, line by line."""
+
+from transformulary.errors import require
+
+require("torch", "torch", "comparing a model with the oracle")
+
+from transformulary.conform.lockstep import Line, Report, compare, lockstep, see  # noqa: E402
+from transformulary.conform.theta import theta_of  # noqa: E402
+
+__all__ = ["Line", "Report", "compare", "lockstep", "see", "theta_of"]

@@ -38,6 +38,10 @@ class Zero:
         return "0"
 
 
+class MissingParameter(AlgorithmError, AttributeError):
+    """A parameter that is neither there nor declared absent."""
+
+
 class Theta:
     """Parameters by name: arrays, lists of them (one per layer or head), and bundles that are Thetas.
 
@@ -50,7 +54,7 @@ class Theta:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise AlgorithmError(
+        raise MissingParameter(
             f"theta has no parameter {name}; it has {', '.join(vars(self))}. "
             f"A parameter that the model lacks must be declared absent."
         )

@@ -40,7 +40,7 @@ BLOCK = 1 << 14
 
 
 def blocks(pieces: PreTokenizer | None, text: str) -> Iterator[str]:
-    """The text in blocks of about `BLOCK` characters, cut where `pieces` cuts it anyway; one block if that is unknown."""
+    """The text in blocks of about `BLOCK` characters, cut where `pieces` cuts anyway; one block if that is unknown."""
     cut = next((cut for known, cut in CUTS if pieces and known.__getstate__() == pieces.__getstate__()), None)
     start = 0
     while cut and (found := cut.search(text, start + BLOCK)):

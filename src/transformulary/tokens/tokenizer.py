@@ -130,8 +130,8 @@ class Tokenizer:
         missing = [c for c in sorted(set(text)) if self.pipeline.token_to_id(c) is None]
         shown = ", ".join(f"{c!r} (U+{ord(c):04X})" for c in missing[:10]) + (", ..." if missing[10:] else "")
         return TokenError(
-            f"the vocabulary has no token for {len(missing)} of the text's characters: {shown}. Take them out, or train "
-            f"a tokenizer on text that has them; byte pairs spell every text."
+            f"the vocabulary has no token for {len(missing)} of the text's characters: {shown}. Take them out, or "
+            f"train a tokenizer on text that has them; byte pairs spell every text."
             if missing
             else f"the tokenizer cannot encode this text: {error}"
         )

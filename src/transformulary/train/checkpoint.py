@@ -19,6 +19,7 @@ from torch import Tensor
 
 from transformulary.errors import CheckpointError
 from transformulary.files import write_atomically
+from transformulary.formats import read_header
 
 NAME = "training.safetensors"
 FORMAT = 1
@@ -62,6 +63,7 @@ def load_state(folder: str | Path) -> State:
     path = Path(folder) / NAME
     if not path.is_file():
         raise CheckpointError(f"{folder} has no {NAME}: there is no training to resume.")
+    read_header(path)
     try:
         with safe_open(path, "pt") as file:
             header = json.loads((file.metadata() or {})["transformulary"])
@@ -69,7 +71,7 @@ def load_state(folder: str | Path) -> State:
         state, written = State(tensors, header["progress"], header["config"]), header["format"]
         damaged = header["sha256"] != _digest(tensors)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: it is truncated or no training state ({error}).") from error
+        raise CheckpointError(f"{path} is damaged, or no training state ({error}).") from error
     if written != FORMAT:
         raise CheckpointError(f"{path} has format {written}; this version reads format {FORMAT}.")
     if damaged:

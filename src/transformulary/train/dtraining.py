@@ -62,7 +62,7 @@ def DTraining(
     Source: Algorithm 13 of arXiv:2207.09238; line 6 is AdamW's step on the mean loss of a batch, and ends
     when the settings say, not after N_epochs.
     """
-    model = getattr(model, "_orig_mod", model)  # a compiled model wraps the one whose parameters have the names
+    model = models.bare(model)
     settings = settings or TrainingSettings()
     with torch.random.fork_rng(devices=[]), threads(settings.threads):
         run = Run(model.train(), corpus, settings, state)
