@@ -27,7 +27,7 @@ def test_split_cuts_one_text_at_most():
     assert [Piece("bb", first=False)] == rest
 
 
-@pytest.mark.parametrize("held_out", [-0.1, 1, 1.5])
+@pytest.mark.parametrize("held_out", [-0.1, 1.0, 1.5])
 def test_impossible_fraction(held_out):
     """A fraction outside [0, 1) is an error with the number."""
     with pytest.raises(ConfigError, match=rf"held_out = {held_out} is outside \[0, 1\)"):

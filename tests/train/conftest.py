@@ -29,7 +29,7 @@ class Trial:
         """Dropout, accumulation, warm-up, several epochs in 20 steps; float32 unless said otherwise."""
         usual = {"steps": 20, "batch": 4, "accumulate": 2, "dropout": 0.1, "precision": "float32"}
         usual["warmup"] = min(5, given.get("steps", 20) or 5)
-        return TrainingSettings(**(usual | {"eval_every": 0, "save_every": 0, "seed": 3} | given))
+        return TrainingSettings(**(usual | {"eval_every": 0, "save_every": 0, "seed": 3, "threads": 1} | given))
 
     def model(self, settings):
         return DTransformer(self.config, settings.dropout, torch.Generator().manual_seed(settings.seed))
@@ -37,7 +37,7 @@ class Trial:
     def train(self, settings, **more):
         """Train a new model; what is returned has it, and the list of events."""
         events, told = [], more.pop("on_event", lambda event: None)
-        model = more.pop("model", None) or self.model(settings)
+        model = more.pop("model") if "model" in more else self.model(settings)
 
         def on_event(event):
             events.append(event)

@@ -1,7 +1,5 @@
 """Algorithm 13 on the fast decoder, without files."""
 
-from functools import partial
-
 import pytest
 import torch
 
@@ -61,10 +59,10 @@ def test_accumulation_is_the_whole_batch(trial, batch, accumulate):
 
 
 def test_it_learns(trial):
-    """Sixty steps more than halve the loss."""
+    """Sixty steps take more than a nat per token off the loss."""
     events = trial.train(trial.settings(steps=60, eta=1e-2, dropout=0.0)).events
 
-    assert of(Stepped, events)[-1].loss < of(Stepped, events)[0].loss / 2
+    assert of(Stepped, events)[-1].loss < of(Stepped, events)[0].loss - 1
 
 
 def test_evaluation_leaves_no_trace(trial):
@@ -127,9 +125,10 @@ def test_bytes_of_one_character_are_one_character(trial):
 
 def test_random_state_of_the_caller_is_kept(trial):
     """Training draws random numbers of its own."""
-    before = torch.get_rng_state()
+    settings = trial.settings(steps=1)
+    model, before = trial.model(settings), torch.get_rng_state()
 
-    trial.train(trial.settings(steps=1))
+    trial.train(settings, model=model)
 
     assert torch.equal(before, torch.get_rng_state())
 
@@ -160,18 +159,19 @@ def test_a_bad_gradient_stops_before_the_update(trial):
         assert torch.equal(kept[name], p)
 
 
-def test_compiled_and_plain_are_the_same_run(trial, monkeypatch):
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning")  # torch's own, when it can compile
+def test_compiled_and_plain_are_the_same_run(trial):
     """A model that is compiled, by the caller or by the settings, trains the parameters of the plain one."""
-    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
     plain = trial.train(trial.settings(steps=2))
-
-    by_settings = trial.train(trial.settings(steps=2, compile=True))
     by_caller = trial.model(trial.settings())
-    trial.train(trial.settings(steps=2), model=torch.compile(by_caller))
+
+    with torch.compiler.set_stance("force_eager"):  # wrapped as ever, and no wait for a compiler
+        by_settings = trial.train(trial.settings(steps=2, compile=True)).model
+        trial.train(trial.settings(steps=2), model=torch.compile(by_caller))
 
     for name, p in plain.model.named_parameters():
-        torch.testing.assert_close(parameters(by_settings.model)[name], p)
-        assert torch.equal(parameters(by_caller)[name], p)
+        assert torch.equal(p, parameters(by_settings)[name])
+        assert torch.equal(p, parameters(by_caller)[name])
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "auto"])

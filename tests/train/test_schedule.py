@@ -33,7 +33,7 @@ def test_time_counts_when_it_is_the_limit():
     """With a limit in seconds the rate falls as they pass, whatever the number of steps."""
     settings = TrainingSettings(seconds=90.0, warmup=10, eta=1.0, floor=0.0)
 
-    rates = [learning_rate(settings, step, seconds) for step, seconds in [(1, 0), (10, 0), (99, 45), (99, 91)]]
+    rates = [learning_rate(settings, step, seconds) for step, seconds in [(1, 0.0), (10, 0.0), (99, 45.0), (99, 91.0)]]
 
     assert pytest.approx([0.1, 1.0, 0.5, 0.0]) == rates
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from transformulary import models
 from transformulary.data import Corpus
@@ -29,7 +30,7 @@ def never() -> bool:
 
 
 def DTraining(
-    model: DTransformer,
+    model: nn.Module,
     corpus: Corpus,
     settings: TrainingSettings | None = None,
     *,
@@ -41,7 +42,7 @@ def DTraining(
     """theta_hat <- DTraining(x_{1:N_data}, theta): next-token prediction.
 
     Args:
-        model: theta, and where theta_hat is written; float64 is kept, else parameters become float32.
+        model: theta, and where theta_hat is written: a DTransformer, compiled or not.
         corpus: token ids to learn from and to measure on.
         settings: everything that Algorithm 13 leaves open; `TrainingSettings()` unless given.
         folder: where checkpoints go (`training.safetensors`, and the model in the ecosystem's files);
@@ -51,7 +52,8 @@ def DTraining(
         stop: is asked after every step; True saves and returns.
 
     Returns:
-        The model.  The caller's random state is what it was before.
+        The model, in training mode; if it was float64 it still is, else its parameters are float32.
+        The caller's random state is what it was before.
 
     Raises:
         ConfigError: model, text and settings cannot go together.
@@ -62,10 +64,9 @@ def DTraining(
     Source: Algorithm 13 of arXiv:2207.09238; line 6 is AdamW's step on the mean loss of a batch, and ends
     when the settings say, not after N_epochs.
     """
-    model = models.bare(model)
     settings = settings or TrainingSettings()
     with torch.random.fork_rng(devices=[]), threads(settings.threads):
-        run = Run(model.train(), corpus, settings, state)
+        run = Run(models.bare(model).train(), corpus, settings, state)
         on_event(run.started())
         stopped = False
         while not run.over and not stopped:  # 1, 2
@@ -79,7 +80,7 @@ def DTraining(
         if not stopped:
             measure(run, on_event)
         on_event(Finished(run.step, run.seconds, run.tokens, interrupted=stopped and not run.over))
-    return model  # 9
+    return run.model  # 9
 
 
 @contextmanager

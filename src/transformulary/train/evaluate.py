@@ -37,7 +37,7 @@ def evaluate(
         windows = windows[torch.arange(n) * len(windows) // n]
     nats, targets, characters = 0.0, 0, 0
     with evaluating(model), torch.no_grad():
-        for some in windows.split(batch):
+        for some in torch.split(windows, batch):
             x, y = shift(held_out.rows(some))
             nats += total_loss(model(x), y).item()
             targets += count(y)
