@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from transformulary.errors import ConfigError
-from transformulary.files import read_text
 
 TYPES = {"int": int, "float": float}
 
@@ -65,6 +64,8 @@ def given(args: argparse.Namespace, cls: type) -> dict[str, Any]:
 
 def read_toml(path: str | Path, sections: Iterable[str]) -> dict[str, dict[str, Any]]:
     """The tables of a TOML file.  Raises ConfigError for another section, a key outside all, or a syntax error."""
+    from transformulary.files import read_text
+
     try:
         content = tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:

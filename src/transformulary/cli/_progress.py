@@ -7,19 +7,20 @@ import math
 import re
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
-
-from transformulary.paper.settings import TrainingSettings
-from transformulary.train.events import Evaluated, Event, Finished, Saved, Started, Stepped
+if TYPE_CHECKING:
+    from transformulary.paper.settings import TrainingSettings
+    from transformulary.train import Evaluated, Event, Finished, Saved, Started, Stepped
 
 
 class Display:
     """Listens to `DTraining`: progress goes to stderr, the summary (or JSON) to stdout."""
 
     def __init__(self, settings: TrainingSettings, folder: Path, json: bool = False) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
         self.settings, self.folder, self.json = settings, folder, json
         self.console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
         self.progress = Progress(
@@ -42,28 +43,28 @@ class Display:
         """Show one event."""
         if self.json:
             print(as_json(event), flush=True)
-        match event:
-            case Started():
-                self._say(started(event, self.settings))
-            case Stepped():
-                self.last = event
-                self.progress.update(self.task, completed=self._fraction(event), description=stepped(event))
-            case Evaluated():
-                self.held_out = event
-                self._say(evaluated(event, self.last))
-            case Saved():
-                pass
-            case Finished():
-                self.interrupted = event.interrupted
-                self.progress.stop()
-                if not self.json:
-                    print(summary(event, self.last, self.held_out, self.folder))
+        getattr(self, type(event).__name__.lower())(event)
 
-    def _say(self, line: str) -> None:
-        self.console.print(line)
+    def started(self, event: Started) -> None:
+        self.console.print(started(event, self.settings))
 
-    def _fraction(self, event: Stepped) -> float:
-        return event.seconds / (event.seconds + event.seconds_left)
+    def stepped(self, event: Stepped) -> None:
+        self.last = event
+        done = event.seconds / (event.seconds + event.seconds_left)
+        self.progress.update(self.task, completed=done, description=stepped(event))
+
+    def evaluated(self, event: Evaluated) -> None:
+        self.held_out = event
+        self.console.print(evaluated(event, self.last))
+
+    def saved(self, event: Saved) -> None:
+        self.folder = event.folder
+
+    def finished(self, event: Finished) -> None:
+        self.interrupted = event.interrupted
+        self.progress.stop()
+        if not self.json:
+            print(summary(event, self.last, self.held_out, self.folder))
 
 
 def as_json(event: Event) -> str:

@@ -27,13 +27,12 @@ from typing import TYPE_CHECKING, Any
 
 from transformulary.cli._fields import add_fields, given, nearest, read_toml, write_toml
 from transformulary.errors import CheckpointError, ConfigError, require
-from transformulary.files import write_atomically
-from transformulary.paper import DTransformerConfig
-from transformulary.paper.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from transformulary.data import Corpus
     from transformulary.nn import DTransformer
+    from transformulary.paper import DTransformerConfig
+    from transformulary.paper.settings import TrainingSettings
     from transformulary.tokens import Tokenizer
     from transformulary.train import Event, State
 
@@ -68,6 +67,9 @@ class DataOptions:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options; those of [model] and [training] are the fields of their classes."""
+    from transformulary.paper import DTransformerConfig
+    from transformulary.paper.settings import TrainingSettings
+
     parser.add_argument("text", nargs="*", metavar="TEXT", help="text files, or folders with *.txt files")
     parser.add_argument("--out", metavar="FOLDER", help="where the model goes (default: none; needed unless --resume)")
     parser.add_argument("--config", metavar="FILE.toml", help="options from a file (default: none)")
@@ -84,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
     require("torch", "torch", "training")
     plan = Plan.of(args)
     from transformulary.cli._progress import Display
+    from transformulary.files import write_atomically
     from transformulary.train import DTraining, NonFiniteError, Started
 
     model, corpus, state = prepare(plan)
@@ -129,6 +132,9 @@ class Plan:
     @classmethod
     def of(cls, args: argparse.Namespace) -> Plan:
         """Raises ConfigError, CheckpointError; reads no text and writes nothing."""
+        from transformulary.paper import DTransformerConfig
+        from transformulary.paper.settings import TrainingSettings
+
         folder = output_folder(args)
         source = args.config or (folder / "training.toml" if args.resume else None)
         file = read_toml(source, SECTIONS) if source else {name: {} for name in SECTIONS}
@@ -183,6 +189,7 @@ def prepare(plan: Plan) -> tuple[DTransformer, Corpus, State | None]:
 
     from transformulary.data import corpus, read_texts
     from transformulary.nn import DTransformer
+    from transformulary.paper import DTransformerConfig
     from transformulary.tokens import Tokenizer
     from transformulary.train import load_state
 

@@ -1,9 +1,9 @@
 """Algorithm 13 on real text: batches, AdamW, schedules, precision, evaluation, checkpoints."""
 
-from transformulary.errors import require
+from transformulary.errors import require as _require
 
-require("torch", "torch", "transformulary.train")
-require("jaxtyping", "torch", "transformulary.train")
+_require("torch", "torch", "transformulary.train")
+_require("jaxtyping", "torch", "transformulary.train")
 
 from transformulary.paper.settings import TrainingSettings  # noqa: E402
 from transformulary.train.checkpoint import State, load_state  # noqa: E402

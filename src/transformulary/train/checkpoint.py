@@ -84,7 +84,7 @@ def _digest(tensors: dict[str, Tensor]) -> str:
     for name in sorted(tensors):
         t = tensors[name]
         digest.update(f"{name} {t.dtype} {tuple(t.shape)}".encode())
-        digest.update(memoryview(t.reshape(-1).view(torch.uint8).numpy()))
+        digest.update(t.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
