@@ -61,14 +61,11 @@ def test_position_is_all_there_is_to_remember(lengths, ell_max, batch, before):
 def test_epochs_differ_and_are_complete():
     """Each epoch has every target once, in an order of its own; another seed has another order."""
     documents = numbered([101])
-    per_epoch = [[], []]
-    batches = Batches(documents, 5, 4, seed=0)
+    batches, per_epoch = Batches(documents, 5, 4, seed=0), {0: [], 1: [], 2: []}
 
     while batches.position.epoch < 2:
-        epoch = batches.position.epoch + (batches.position.window >= len(batches._order))
-        rows = next(batches)
-        if batches.position.epoch < 2:
-            per_epoch[epoch] += shift(rows)[1][shift(rows)[1] != NO_TOKEN].tolist()
+        _, y = shift(next(batches))
+        per_epoch[batches.position.epoch] += y[y != NO_TOKEN].tolist()
 
     assert list(range(1, 101)) == sorted(per_epoch[0]) == sorted(per_epoch[1])
     assert per_epoch[0] != per_epoch[1]

@@ -15,6 +15,8 @@ from typing import Any
 from transformulary.errors import ConfigError
 
 TYPES = {"int": int, "float": float}
+#: Second spellings that many fingers know.
+ALSO = {"eta": ("--lr",), "L": ("--layers",), "H": ("--heads",)}
 
 
 def described(cls: type) -> dict[str, str]:
@@ -34,11 +36,8 @@ def add_fields(parser: Any, cls: type, defaults: Mapping[str, Any], leave_out: I
             default = defaults.get(f.name, None if f.default is MISSING else f.default)
             says = "" if default is None else f" (default: {_shown(default)})"
             help_text = texts.get(f.name, "").replace("%", "%%") + says
-            parser.add_argument(_spelled(f.name), default=argparse.SUPPRESS, help=help_text, **_kind(f))
-
-
-def _spelled(name: str) -> str:
-    return "--" + name.replace("_", "-")
+            spelled = ("--" + f.name.replace("_", "-"), *ALSO.get(f.name, ()))
+            parser.add_argument(*spelled, dest=f.name, default=argparse.SUPPRESS, help=help_text, **_kind(f))
 
 
 def _kind(f: Field[Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -122,7 +123,9 @@ def summary(event: Finished, last: Stepped | None, held_out: Evaluated | None, f
         lines.append(f"loss of the last step: {last.loss:.4f} nats per token")
     if held_out:
         lines.append(f"held out ({held_out.tokens:,} tokens, step {held_out.step}): {losses(held_out)}")
-    return "\n".join([*lines, f"model: {folder}"])
+    return "\n".join(
+        [*lines, f"the model is in {folder}: transformulary generate {shlex.quote(str(folder))} --prompt TEXT"]
+    )
 
 
 def clock(seconds: float) -> str:

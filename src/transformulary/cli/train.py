@@ -20,7 +20,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from transformulary.train import Event, State
 
 SECTIONS = ("data", "model", "training")
+#: Tokenizers that are learned from the text.
+LEARNED = ("characters", "words", "bytepairs")
 #: The default model: small, and saved in GPT-2's format.
 MODEL: dict[str, Any] = {
     "L": 4,
@@ -70,7 +72,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     from transformulary.paper import DTransformerConfig
     from transformulary.paper.settings import TrainingSettings
 
-    parser.add_argument("text", nargs="*", metavar="TEXT", help="text files, or folders with *.txt files")
+    texts = "text files, or folders with *.txt files"
+    parser.add_argument("text", nargs="*", metavar="TEXT", default=argparse.SUPPRESS, help=texts)
     parser.add_argument("--out", metavar="FOLDER", help="where the model goes (default: none; needed unless --resume)")
     parser.add_argument("--config", metavar="FILE.toml", help="options from a file (default: none)")
     parser.add_argument("--resume", metavar="FOLDER", help="go on with the training saved there (default: none)")
@@ -138,7 +141,7 @@ class Plan:
         folder = output_folder(args)
         source = args.config or (folder / "training.toml" if args.resume else None)
         file = read_toml(source, SECTIONS) if source else {name: {} for name in SECTIONS}
-        data = data_options(file["data"] | given(args, DataOptions) | ({"text": args.text} if args.text else {}))
+        data = data_options(file["data"] | given(args, DataOptions))
         settings = TrainingSettings.from_dict(file["training"] | given(args, TrainingSettings))
         model = MODEL | file["model"] | given(args, DTransformerConfig)
         model.setdefault("d_mlp", 4 * model["d_e"])
@@ -157,6 +160,8 @@ def output_folder(args: argparse.Namespace) -> Path:
     if args.resume:
         if args.out and Path(args.out) != Path(args.resume):
             raise ConfigError(f"--resume {args.resume} goes on in its own folder; leave --out {args.out} out.")
+        if not (Path(args.resume) / "training.safetensors").is_file():
+            raise CheckpointError(f"{args.resume} has no training.safetensors: there is no training to resume.")
         return Path(args.resume)
     if not args.out:
         raise ConfigError("--out FOLDER is needed: it says where the model goes.")
@@ -180,7 +185,12 @@ def data_options(options: Mapping[str, Any]) -> DataOptions:
             raise ConfigError(f"[data] {key} = {value!r} is of the wrong kind; the default is {vars(defaults)[key]!r}.")
     if not options.get("text"):
         raise ConfigError("name at least one text file to learn from.")
-    return DataOptions(**options)
+    data = DataOptions(**options)
+    if data.tokenizer not in LEARNED and data.vocabulary:
+        raise ConfigError(
+            f"vocabulary = {data.vocabulary} says how many tokens to learn, and {data.tokenizer} is learned."
+        )
+    return replace(data, held_out=float(data.held_out))
 
 
 def prepare(plan: Plan) -> tuple[DTransformer, Corpus, State | None]:

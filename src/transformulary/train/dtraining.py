@@ -100,7 +100,7 @@ def due(every: int, step: int) -> bool:
 
 
 def measure(run: Run, on_event: Callable[[Event], None]) -> None:
-    """Report the held-out loss, if there is held-out text."""
+    """Report the held-out loss, in the precision of training, if there is held-out text."""
     s, corpus = run.settings, run.corpus
     with run.context():
         result = evaluate(
