@@ -6,19 +6,20 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one process per core already: before 
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
 
+import hypothesis
 import jaxtyping
 import pytest
-from hypothesis import settings
 
 import needs
 
+#: The same examples in every run, so that a failure is a failure everywhere, however busy the machine is.
+hypothesis.settings.register_profile("usual", deadline=None, max_examples=25, derandomize=True)
+hypothesis.settings.load_profile("usual")
+
 #: Packages whose signatures state shapes; every call in every test is checked against them.
-CHECKED = ["transformulary.nn", "transformulary.data", "transformulary.train"]
+CHECKED = ["transformulary.nn", "transformulary.data", "transformulary.train", "transformulary.generate"]
 
 jaxtyping.install_import_hook(CHECKED, "beartype.beartype")
-#: Property tests draw the same examples in every run, so that a failure is a failure everywhere.
-settings.register_profile("usual", deadline=None, max_examples=25, derandomize=True)
-settings.load_profile("usual")
 
 
 @pytest.hookimpl(wrapper=True)

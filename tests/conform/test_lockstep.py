@@ -76,8 +76,6 @@ def test_names_the_line_that_is_wrong(label):
     assert [line.label for line in wrong] == [label]
     at = READ_BY[label].split(".")
     assert wrong[0].at == f"10.{label}" + (f"[l={int(at[1]) + 1}]" if at[0] == "layers" else "")
-        f"10.{label}[l={int(READ_BY[label][7]) + 1}]" if "layers" in READ_BY[label] else f"10.{label}"
-    )
 
 
 def test_a_wrong_unembedding():
