@@ -245,7 +245,7 @@ def test_dropout_is_said_once(trial):
 
 def test_text_of_one_token(trial):
     """One token has no next one: an error before anything happens."""
-    with pytest.raises(DataError, match="has 1 token; predicting the next token needs at least 2"):
+    with pytest.raises(DataError, match="has 1 token; predicting the next one needs at least 2"):
         DTraining(
             trial.model(trial.settings()), Corpus(trial.tokenizer, Documents([[1]]), Documents([])), trial.settings()
         )

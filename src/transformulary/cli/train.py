@@ -221,11 +221,9 @@ def make_tokenizer(options: DataOptions, texts: list[str]) -> Tokenizer:
     from transformulary.data import split
     from transformulary.tokens import Tokenizer
 
-    if options.tokenizer not in ("characters", "words", "bytepairs"):
+    if options.tokenizer not in LEARNED:
         if not Path(options.tokenizer).exists():
-            raise ConfigError(
-                f"tokenizer = {options.tokenizer!r} is no folder, and none of characters, words, bytepairs."
-            )
+            raise ConfigError(f"tokenizer = {options.tokenizer!r} is no folder, and none of {', '.join(LEARNED)}.")
         return Tokenizer.load(options.tokenizer)
     if options.tokenizer == "bytepairs":
         texts = [piece.text for piece in split(texts, options.held_out)[0]]
