@@ -11,10 +11,11 @@ from nn.models import config, model, tokens
 from transformulary.formats import describe
 from transformulary.models import load, save
 from transformulary.paper import DTransformerConfig
+from transformulary.tokens import KINDS, Tokenizer
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
+    from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Model
 
 CONFIGS = [
     {},
@@ -140,3 +141,30 @@ def test_transformers_takes_our_generation_config(tmp_path, generation):
     found = GPT2LMHeadModel.from_pretrained(tmp_path).generation_config
 
     assert (generation or {}) == {key: getattr(found, key) for key in generation or {}}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_transformers_takes_our_tokenizer(tmp_path, kind):
+    """AutoTokenizer finds the tokenizer of the folder; it gives our ids, and the folder's bos and eos are ours."""
+    text = "To be, or not to be: that is the question."
+    tokenizer = Tokenizer.train(kind, [text] * 3)
+    save(tmp_path, model(config(N_V=tokenizer.N_V)), tokenizer)
+
+    other, loaded = AutoTokenizer.from_pretrained(tmp_path), load(tmp_path)
+
+    assert tokenizer.encode(text) == other(text, add_special_tokens=False)["input_ids"]
+    assert text == other.decode(tokenizer.encode(text))
+    assert tokenizer.encode(text) == loaded.tokenizer.encode(text)
+    ends = {"bos_token_id": tokenizer.bos_token, "eos_token_id": tokenizer.eos_token}
+    assert ends == loaded.generation
+    assert ends == {key: getattr(GPT2Config.from_pretrained(tmp_path), key) for key in ends}
+
+
+def test_a_tokenizer_saved_by_transformers_is_still_ours(tmp_path):
+    """What AutoTokenizer and GPT2LMHeadModel save again is recognised: the hash is not one of bytes."""
+    tokenizer = Tokenizer.train("characters", ["abc"])
+    save(tmp_path / "ours", model(config(N_V=tokenizer.N_V)), tokenizer)
+    for kind in (AutoTokenizer, GPT2LMHeadModel):
+        kind.from_pretrained(tmp_path / "ours").save_pretrained(tmp_path / "theirs")
+
+    assert tokenizer.encode("cab") == load(tmp_path / "theirs").tokenizer.encode("cab")

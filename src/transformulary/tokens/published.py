@@ -45,6 +45,7 @@ def read(path: Path, own: Special) -> tuple[Pipeline, Special]:
 
 
 def read_pipeline(file: Path) -> Pipeline:
+    """A `tokenizer.json`."""
     try:
         return Pipeline.from_str(read_text(file))
     except Exception as error:  # the library has no narrower class

@@ -95,7 +95,9 @@ class Tokenizer:
     @cached_property
     def hash(self) -> str:
         """SHA-256 of what this tokenizer computes: equal after `save` and `load`, different for another vocabulary."""
-        content = [json.loads(self.pipeline.to_str()), self.special]
+        pipeline = json.loads(self.pipeline.to_str())
+        pipeline.pop("post_processor", None)  # adds special tokens, which `encode` never does
+        content = [pipeline, self.special]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     @cached_property
