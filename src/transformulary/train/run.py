@@ -17,7 +17,7 @@ from transformulary.paper.settings import TrainingSettings
 from transformulary.train.checkpoint import State, check_same_run
 from transformulary.train.events import Started, Stepped
 from transformulary.train.loss import count, total_loss
-from transformulary.train.optimiser import adamw, clip_gradient, decays
+from transformulary.train.optimiser import adamw, clip_gradient, decays, set_rate
 from transformulary.train.precision import PRECISIONS, choose
 from transformulary.train.schedule import learning_rate
 
@@ -75,8 +75,7 @@ class Run:
         norm = clip_gradient(self.model.parameters(), s.clip)
         self._refuse_non_finite(loss, norm, position)
         eta = learning_rate(s, self.step + 1, began)
-        for group in self.optimiser.param_groups:
-            group["lr"] = eta
+        set_rate(self.optimiser, eta)
         self.optimiser.step()  # 6
         self.optimiser.zero_grad()
         self.step += 1
