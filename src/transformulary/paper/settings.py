@@ -56,7 +56,8 @@ class TrainingSettings:
     accumulate    passes per update; their gradients are those of the one big batch
     eta           peak learning rate, the paper's eta
     eta_embedding  rate of W_e and W_p (and W_u where it is W_e), as a multiple of that of the others
-    warmup        steps in which the rate rises to its peak.  Default: 100, at most a tenth of `steps`
+    warmup        steps in which the rate rises to its peak, over after a tenth of `seconds` at the latest.
+                  Default: 100, at most a tenth of `steps`
     schedule      how the rate falls from its peak to its floor: cosine, linear, constant (not at all)
     floor         lowest rate, as a fraction of eta; kept after the last step
     beta_1        AdamW: memory of the mean of the gradient
