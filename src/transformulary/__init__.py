@@ -1,3 +1,31 @@
-"""Transformulary: the executable edition of "Formal Algorithms for Transformers"."""
+"""Transformulary: the executable edition of "Formal Algorithms for Transformers".
+
+The names below are loaded when they are first used: `import transformulary` costs no time.
+"""
+
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
+
+#: Public name -> the module that defines it.
+_HOMES = {
+    "Causal": "paper",
+    "DTransformerConfig": "paper",
+    "EDTransformerConfig": "paper",
+    "ETransformerConfig": "paper",
+    "Full": "paper",
+    "Local": "paper",
+}
+
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

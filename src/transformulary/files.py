@@ -34,12 +34,19 @@ def read_text(path: str | Path) -> str:
         DataError: a byte is not UTF-8; the message names the file and the byte's offset.
         OSError: the file cannot be read.
     """
-    data = Path(path).read_bytes()
+    return to_text(Path(path).read_bytes(), str(path))
+
+
+def to_text(data: bytes, name: str) -> str:
+    """The text of UTF-8 bytes, as `read_text` reads them from the file `name`.
+
+    Raises DataError as `read_text` does.
+    """
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         likely = "UTF-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "WINDOWS-1252"
         raise DataError(
-            f"{path} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}; guessing what it means would "
-            f"change the text. If it is {likely}: iconv -f {likely} -t UTF-8 {path} > NEW_FILE"
+            f"{name} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}; guessing its meaning could "
+            f"change the text. Convert it; if it is {likely}: iconv -f {likely} -t UTF-8"
         ) from None

@@ -34,7 +34,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         for name in (
             "b_q", "b_k", "b_v", "b_o", "b_mlp1", "b_mlp2", "b_mlp3", "beta", "beta_1", "beta_2", "beta_x",
         )
-    ] + [{"absent": {"b_q", "b_k", "b_v", "b_o", "b_mlp1", "b_mlp2", "b_mlp3", "b_u"}}],
+    ] + [{"absent": ("b_q", "b_k", "b_v", "b_o", "b_mlp1", "b_mlp2", "b_mlp3", "b_u")}],
 }  # fmt: skip
 
 

@@ -1,1 +1,189 @@
-"""."""
+"""The command line: `transformulary VERB ...`, or `tfy` for short.
+
+The verb `x` is the module `transformulary.cli.x`, imported when it is called.  It has
+
+- a docstring; its first line, up to the first `: ` left out, is the verb's line in `transformulary --help`
+- `arguments(parser)`, which declares the options
+- `run(args)`, which does the work and returns the exit status
+
+Exit status: 0 done; 1 a bug of ours, with its traceback; 2 something the user can mend, said in one line;
+130 interrupted; 141 the reader of our output went away.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import NoReturn
+
+from transformulary import __version__
+from transformulary.errors import UserError
+
+#: What people come for, and the verbs that serve it.
+VERBS = {
+    "Start here": ("demo",),
+    "Read the algorithms": ("show",),
+    "Train and run a model": ("train", "generate", "tokens"),
+    "Look inside": ("attention",),
+}
+
+HEAD = """\
+usage: transformulary VERB ...      (`tfy` for short)
+
+The executable edition of "Formal Algorithms for Transformers".
+"""
+
+FOOT = """
+`transformulary VERB --help` says what a verb does and every option it takes.
+`transformulary --version` says which version this is."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command (default: the one in sys.argv) and return its exit status; raises only what is a bug."""
+    verb, *rest = (sys.argv[1:] if argv is None else argv) or ["--help"]
+    name = f"transformulary {verb}" if verb in all_verbs() else "transformulary"
+    _speak_utf8()
+    try:
+        status = _run(verb, rest)
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        _discard_output()
+        return 141
+    except UserError as error:
+        return _complain(name, str(error))
+    except OSError as error:
+        return _complain(name, _describe(error))
+
+
+def _run(verb: str, rest: list[str]) -> int:
+    if verb in ("-h", "--help"):
+        print(_help())
+    elif verb == "--version":
+        print(f"transformulary {__version__}")
+    elif verb in all_verbs():
+        return _run_verb(verb, rest)
+    else:
+        kind = "option" if verb.startswith("-") else "verb"
+        raise UserError(f"there is no {kind} {verb!r}. {_nearest(verb, all_verbs())}See `transformulary --help`.")
+    return 0
+
+
+def _run_verb(verb: str, rest: list[str]) -> int:
+    module = import_module(f"transformulary.cli.{_file_name(verb)}")
+    parser = Parser(
+        prog=f"transformulary {verb}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.arguments(parser)
+    try:
+        args = parser.parse_args(rest)
+    except SystemExit:  # --help was asked for, and answered
+        return 0
+    return int(module.run(args))
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with every complaint a UserError of one line, and no guessing at abbreviations."""
+
+    def __init__(self, **settings: object):
+        super().__init__(**{**settings, "allow_abbrev": False})  # type: ignore[arg-type]
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        """As argparse does, but an unknown option is named before anything that may follow from it."""
+        known = set(_options(self))
+        for word in _before("--", sys.argv[1:] if args is None else args):
+            option = word.partition("=")[0]
+            if option.startswith("--") and " " not in option and option not in known:
+                self.error(f"there is no option {option!r}. {_nearest(option, known)}".strip())
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UserError: what is wrong, and where to read what is right."""
+        raise UserError(f"{message.rstrip('.')}. See `{self.prog} --help`.")
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Every option of a parser and of the parsers below it."""
+    for action in parser._actions:
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from _options(below)
+
+
+def _before(end: str, words: Iterable[str]) -> Iterator[str]:
+    """The words up to `end`, which is left out."""
+    for word in words:
+        if word == end:
+            return
+        yield word
+
+
+def _nearest(word: str, choices: Iterable[str]) -> str:
+    """A hint that names the choices spelt almost like `word`, dashes aside; empty if there is none."""
+    from difflib import get_close_matches
+
+    names = {choice.lstrip("-"): choice for choice in choices}
+    near = get_close_matches(word.lstrip("-"), names)
+    return f"Nearest: {', '.join(names[name] for name in near)}. " if near else ""
+
+
+def all_verbs() -> list[str]:
+    """Every verb, in the order of the help."""
+    return [verb for verbs in VERBS.values() for verb in verbs]
+
+
+def _file_name(verb: str) -> str:
+    return verb.replace("-", "_")
+
+
+def _help() -> str:
+    """All verbs, by what people come for; each line is read from its module's source, which is not imported."""
+    blocks = [
+        "\n".join([f"\n{group}", *(f"  {verb:12}{_first_line(verb)}" for verb in verbs)])
+        for group, verbs in VERBS.items()
+    ]
+    return "\n".join([HEAD.rstrip(), *blocks, FOOT])
+
+
+def _first_line(verb: str) -> str:
+    source = Path(__file__).with_name(f"{_file_name(verb)}.py")
+    if not source.exists():
+        return ""
+    with source.open(encoding="utf-8") as lines:
+        line = lines.readline().strip().strip('"')
+    return line.partition(": ")[2] or line
+
+
+def _complain(name: str, message: str) -> int:
+    """One line on stderr, whatever the message holds; returns the exit status 2."""
+    line = " ".join(message.splitlines())
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    print(f"{name}: {line}", file=sys.stderr)
+    _discard_output()
+    return 2
+
+
+def _describe(error: OSError) -> str:
+    return f"{error.strerror}: {error.filename}" if error.filename and error.strerror else str(error)
+
+
+def _speak_utf8() -> None:
+    """Write UTF-8 whatever the locale, and never fail on a character (a lone surrogate is escaped)."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _discard_output() -> None:
+    """Let what cannot be written to stdout go nowhere, so that Python's own flush at exit stays quiet."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

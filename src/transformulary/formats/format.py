@@ -188,10 +188,9 @@ class Format:
         """
         planned = dict(self.sources(ours, config.L))
         names = self._names(stored, {source.name for source in planned.values()}, file)
-        planned = {
-            name: source for name, source in planned.items() if not self._is_left_out(name, source, config, names)
-        }
-        self._check_names({source.name for source in planned.values()}, names, file)
+        twins = TIED if config.tied else {}  # need not be stored
+        planned = {name: source for name, source in planned.items() if name not in twins or source.name in names}
+        _check_names({source.name for source in planned.values()}, names, file)
         found = {name: Source(names[source.name], source.operations) for name, source in planned.items()}
         _check_entries({name: (source, source.shape(ours[name])) for name, source in found.items()}, stored, file)
         return found
@@ -209,21 +208,6 @@ class Format:
             names[full] = name
         return {full: name for full, name in names.items() if not any(fnmatchcase(full, p) for p in self.buffers)}
 
-    def _is_left_out(self, name: str, source: Source, config: DTransformerConfig, names: dict[str, str]) -> bool:
-        """A tied model need not store the same tensor twice."""
-        return config.tied and name in TIED and source.name not in names
-
-    def _check_names(self, wanted: set[str], names: dict[str, str], file: object) -> None:
-        missing, extra = sorted(wanted - set(names)), sorted(set(names) - wanted)
-        if missing:
-            near = get_close_matches(missing[0], extra, 1, cutoff=0.8)
-            hint = f" It has {names[near[0]]}, which nothing needs: is it misspelt?" if near else ""
-            raise CheckpointError(f"{file} lacks {_some(missing)}, which the model needs.{hint}")
-        if extra:
-            near = get_close_matches(extra[0], wanted, 1, cutoff=0.8)
-            hint = f" The nearest name that has one is {near[0]}." if near else ""
-            raise CheckpointError(f"{file} has {_some([names[e] for e in extra])}, for which there is no rule.{hint}")
-
 
 #: What we add to any format's config.json: facts about the folder, none about the mathematics.
 OUR_KEYS = frozenset({"model_type", "transformulary"})
@@ -235,6 +219,18 @@ def unwrapped(name: str) -> str:
         while name.startswith(wrapper) or f".{wrapper}" in name:
             name = name.removeprefix(wrapper).replace(f".{wrapper}", ".")
     return name
+
+
+def _check_names(wanted: set[str], names: dict[str, str], file: object) -> None:
+    missing, extra = sorted(wanted - set(names)), sorted(set(names) - wanted)
+    if missing:
+        near = get_close_matches(missing[0], extra, 1, cutoff=0.8)
+        hint = f" It has {names[near[0]]}, which nothing needs: is it misspelt?" if near else ""
+        raise CheckpointError(f"{file} lacks {_some(missing)}, which the model needs.{hint}")
+    if extra:
+        near = get_close_matches(extra[0], wanted, 1, cutoff=0.8)
+        hint = f" The nearest name that has one is {near[0]}." if near else ""
+        raise CheckpointError(f"{file} has {_some([names[e] for e in extra])}, for which there is no rule.{hint}")
 
 
 def _check_entries(planned: dict[str, tuple[Source, Shape]], stored: Mapping[str, Entry], file: object) -> None:

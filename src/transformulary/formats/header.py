@@ -6,13 +6,13 @@ The file is: 8 bytes, the length n of the header, little-endian; n bytes of JSON
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from transformulary.errors import CheckpointError
+from transformulary.formats.strict import parse_object
 
 #: Bytes of one number.
 DTYPES = {
@@ -47,33 +47,13 @@ def read_header(path: Path) -> dict[str, Entry]:
                 f"{path}: the header would be {n} bytes, the file has {size}: truncated, or no safetensors."
             )
         text = file.read(n)
-    entries = {name: _entry(path, name, given) for name, given in _parse(path, text).items() if name != "__metadata__"}
+    entries = {
+        name: _entry(path, name, given)
+        for name, given in parse_object(text, f"{path}: the header").items()
+        if name != "__metadata__"
+    }
     _check_layout(path, entries, size - 8 - n)
     return entries
-
-
-def _parse(path: Path, text: bytes) -> dict[str, Any]:
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        if (
-            twice := next((name for name in names if names.count(name) > 1), None)
-            if len(set(names)) < len(names)
-            else None
-        ):
-            raise CheckpointError(
-                f"{path}: {twice} occurs twice in the header: which of the two is meant is anyone's guess."
-            )
-        return dict(pairs)
-
-    try:
-        header = json.loads(text.decode(), object_pairs_hook=unique)
-    except CheckpointError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: the header is not JSON ({error}): damaged, or no safetensors.") from None
-    if not isinstance(header, dict):
-        raise CheckpointError(f"{path}: the header is no JSON object: damaged, or no safetensors.")
-    return header
 
 
 def _entry(path: Path, name: str, given: Any) -> Entry:

@@ -75,6 +75,7 @@ Rotate = Callable[[Tensor], Tensor]
 
 
 def unmoved(Q: Tensor) -> Tensor:
+    """Q itself: the rotation by nothing."""
     return Q
 
 

@@ -8,11 +8,23 @@ from transformulary.paper.config import (
     EDTransformerConfig,
     ETransformerConfig,
 )
+from transformulary.paper.counting import (
+    Flops,
+    cache_bytes,
+    cache_bytes_per_token,
+    flops,
+    flops_per_token,
+    number_of_parameters,
+    training_flops,
+    weight_bytes,
+)
 from transformulary.paper.masks import Causal, Fixed, Full, Local, Mask, Prefix, Strided, Union, parse_mask
 from transformulary.paper.parameters import leaves, parameters
+from transformulary.paper.symbols import SYMBOLS, Symbol, called, symbol
 
 __all__ = [
     "SLOTS",
+    "SYMBOLS",
     "Causal",
     "Choices",
     "Config",
@@ -20,13 +32,24 @@ __all__ = [
     "EDTransformerConfig",
     "ETransformerConfig",
     "Fixed",
+    "Flops",
     "Full",
     "Local",
     "Mask",
     "Prefix",
     "Strided",
+    "Symbol",
     "Union",
+    "cache_bytes",
+    "cache_bytes_per_token",
+    "called",
+    "flops",
+    "flops_per_token",
     "leaves",
+    "number_of_parameters",
     "parameters",
     "parse_mask",
+    "symbol",
+    "training_flops",
+    "weight_bytes",
 ]

@@ -7,12 +7,15 @@ keys of the oracle's and of the fast models' tables.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any, Self
+from sys import float_info
+from typing import Any, ClassVar, Self
 
 from transformulary.errors import ConfigError
 from transformulary.paper.masks import Causal, Mask, parse_mask
+from transformulary.paper.symbols import called
 
 #: slot -> the values it may have; the first is the paper's (Algorithm 8's activation is relu).
 SLOTS: dict[str, tuple[str, ...]] = {
@@ -33,45 +36,14 @@ SLOTS: dict[str, tuple[str, ...]] = {
     "scale": ("sqrt", "none"),
     "embedding_scale": ("none", "sqrt"),
 }
+#: Positions that pair every sine with a cosine, along the width of an embedding.
+PAIRED = frozenset({"sinusoid", "sinusoid_halves", "sinusoid_t2t", "relative"})
 
 #: Parameters that a model may lack; each is then a declared 0, and the line that adds it does not print it.
-OPTIONAL = frozenset(
-    {"b_q", "b_k", "b_v", "b_o", "b_f", "b_u", "W_s", "beta", "beta_x", "beta_z"}
-    | {f"b_mlp{i}" for i in range(1, 7)}
-    | {f"beta_{k}" for k in range(1, 6)}
-)
-BETAS = frozenset(name for name in OPTIONAL if name.startswith("beta"))
-
-#: What others call our sizes: only to help in an error message and on the symbols page.
-OTHERS_CALL_IT = {
-    "hidden_size": "d_e",
-    "n_embd": "d_e",
-    "d_model": "d_e",
-    "vocab_size": "N_V",
-    "n_positions": "ell_max",
-    "max_position_embeddings": "ell_max",
-    "block_size": "ell_max",
-    "n_ctx": "ell_max",
-    "n_layer": "L",
-    "num_hidden_layers": "L",
-    "num_layers": "L",
-    "encoder_layers": "L_enc",
-    "decoder_layers": "L_dec",
-    "n_head": "H",
-    "num_heads": "H",
-    "num_attention_heads": "H",
-    "num_key_value_heads": "H_kv",
-    "head_dim": "d_attn",
-    "n_inner": "d_mlp",
-    "intermediate_size": "d_mlp",
-    "layer_norm_epsilon": "eps",
-    "layer_norm_eps": "eps",
-    "rms_norm_eps": "eps",
-    "activation_function": "activation",
-    "hidden_act": "activation",
-    "tie_word_embeddings": "tied",
-    "rope_theta": "base",
-}
+SHARED = frozenset({"W_p", "b_q", "b_k", "b_v", "b_o", "b_u", "beta_x"})
+ONE_STACK = SHARED | {"beta", "beta_1", "beta_2", "b_mlp1", "b_mlp2", "b_mlp3"}
+TWO_STACKS = SHARED | {"beta_z"} | {f"beta_{k}" for k in range(1, 6)} | {f"b_mlp{k}" for k in range(1, 7)}
+ENCODER = ONE_STACK | {"W_s", "b_f"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +61,13 @@ class Choices:
     embedding_scale  of the token embedding: none, or sqrt (multiply by sqrt(d_e))
     embedding_norm   a norm after the embedding (line 3a)
     tied             the unembedding is the transposed token embedding, W_u = W_e^T
-    absent           parameters this model does not have: declared 0.  The paper has no output bias b_u
+    absent           parameters this model does not have: declared 0.  The paper has no output bias b_u.  What the
+                     other choices rule out is added: every beta under rms_norm, W_p unless positions are learned
+
+    Raises ConfigError for a value of the wrong kind, out of range, or at odds with another.
     """
+
+    optional: ClassVar[frozenset[str]] = TWO_STACKS | ENCODER
 
     norm: str = "layer_norm"
     eps: float = 0.0
@@ -105,29 +82,45 @@ class Choices:
     absent: frozenset[str] = frozenset({"b_u"})
 
     def __post_init__(self) -> None:
-        name = type(self).__name__
-        for slot, values in SLOTS.items():
-            if getattr(self, slot) not in values:
-                raise ConfigError(f"{name}: {slot} = {getattr(self, slot)!r} is none of {', '.join(values)}.")
         for f in fields(self):
-            value = getattr(self, f.name)
-            if f.type == "bool" and type(value) is not bool:
-                raise ConfigError(f"{name}: {f.name} = {value!r} must be true or false.")
-            if f.type == "float" and (isinstance(value, bool) or not isinstance(value, int | float)):
-                raise ConfigError(f"{name}: {f.name} = {value!r} must be a number.")
-        if not 0 <= self.eps < float("inf"):
-            raise ConfigError(f"{name}: eps = {self.eps} must be 0 or a positive number.")
-        if not 0 < self.base < float("inf"):
-            raise ConfigError(f"{name}: base = {self.base} must be a positive number.")
-        if isinstance(self.absent, str):
-            raise ConfigError(f"{name}: absent = {self.absent!r} must be a list of names.")
-        implied = BETAS if self.norm == "rms_norm" else frozenset()
-        object.__setattr__(self, "absent", frozenset(self.absent) | implied)
-        if unknown := self.absent - OPTIONAL:
+            self._check(f.name, str(f.type))
+        if not 0 <= self.eps <= float_info.max:
+            raise self._wrong("eps", "must be 0 or a positive number")
+        if not 0 < self.base <= float_info.max:
+            raise self._wrong("base", "must be a positive number")
+        self._set(eps=float(self.eps), base=float(self.base))
+        self._resolve_absent()
+
+    def _set(self, **resolved: Any) -> None:
+        for name, value in resolved.items():
+            object.__setattr__(self, name, value)
+
+    def _wrong(self, name: str, why: str) -> ConfigError:
+        return ConfigError(f"{type(self).__name__}: {name} = {getattr(self, name)!r} {why}.")
+
+    def _check(self, name: str, kind: str) -> None:
+        value = getattr(self, name)
+        if name in SLOTS and value not in SLOTS[name]:
+            raise self._wrong(name, f"is none of {', '.join(SLOTS[name])}")
+        if kind == "bool" and type(value) is not bool:
+            raise self._wrong(name, "must be true or false")
+        if kind == "float" and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise self._wrong(name, "must be a number")
+
+    def _resolve_absent(self) -> None:
+        given: Any = self.absent
+        if not isinstance(given, list | tuple | set | frozenset) or not all(isinstance(name, str) for name in given):
+            raise self._wrong("absent", "must be a list of names of parameters")
+        if unknown := sorted(set(given) - self.optional):
             raise ConfigError(
-                f"{name}: absent names {', '.join(sorted(unknown))}, which no model can lack. "
-                f"Those that can be absent: {', '.join(sorted(OPTIONAL))}."
+                f"{type(self).__name__}: absent names {', '.join(unknown)}, which this architecture cannot lack. "
+                f"Those that can be absent: {', '.join(sorted(self.optional))}."
             )
+        if self.positions == "learned" and "W_p" in given:
+            raise self._wrong("positions", "needs W_p, which absent names. Say positions = 'none' instead")
+        betas = {name for name in self.optional if name.startswith("beta")}
+        ruled_out = (betas if self.norm == "rms_norm" else set()) | ({"W_p"} if self.positions != "learned" else set())
+        self._set(absent=frozenset(given) | ruled_out)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,67 +148,72 @@ class Sizes(Choices):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        name = type(self).__name__
         self._default("H_kv", self.H)
         for f in fields(self):
-            value = getattr(self, f.name)
-            least = f.metadata.get("least", 1)
-            if f.type == "int" and value is not None and (type(value) is not int or value < least):
-                raise ConfigError(f"{name}: {f.name} = {value!r} must be a whole number, at least {least}.")
+            value, least = getattr(self, f.name), f.metadata.get("least", 1)
+            derived = value is None and f.default is None
+            if f.type == "int" and not derived and (type(value) is not int or value < least):
+                raise self._wrong(f.name, f"must be a whole number, at least {least}")
         if self.d_attn is None and self.d_e % self.H:
-            divisors = [h for h in range(1, self.d_e + 1) if self.d_e % h == 0] if self.d_e < 10**6 else []
-            near = sorted(sorted(divisors, key=lambda h: abs(h - self.H))[:2])
-            raise ConfigError(
-                f"{name}: H = {self.H} does not divide d_e = {self.d_e}: every head gets d_attn = d_e / H numbers. "
-                f"Nearest H that do: {', '.join(map(str, near))}; or give d_attn."
+            raise self._wrong(
+                "H", f"does not divide d_e = {self.d_e}: every head gets d_attn = d_e / H numbers. {self._better_H()}"
             )
         self._default("d_attn", self.d_e // self.H)
         self._default("d_mid", self.d_attn)
         if self.H % self.H_kv:
-            raise ConfigError(
-                f"{name}: H_kv = {self.H_kv} does not divide H = {self.H}: "
-                f"every key/value head serves H / H_kv query heads."
-            )
+            raise self._wrong("H_kv", f"does not divide H = {self.H}: every key/value head serves H / H_kv query heads")
         if self.positions == "rotary" and self.d_attn % 2:
-            raise ConfigError(f"{name}: rotary positions turn pairs of numbers, and d_attn = {self.d_attn} is odd.")
-        if self.positions in ("sinusoid", "sinusoid_halves", "sinusoid_t2t", "relative") and self.d_e % 2:
-            raise ConfigError(
-                f"{name}: {self.positions} positions pair a sine with a cosine, and d_e = {self.d_e} is odd. "
-                f"Make d_e even, or use sinusoid_vaswani."
+            raise self._wrong("d_attn", "is odd, and rotary positions turn pairs of numbers. Make d_attn even")
+        if self.positions in PAIRED and self.d_e % 2:
+            raise self._wrong(
+                "d_e",
+                f"is odd, and {self.positions} positions pair a sine with a cosine. "
+                "Make d_e even, or use sinusoid_vaswani",
             )
 
     def _default(self, name: str, value: int) -> None:
         if getattr(self, name) is None:
-            object.__setattr__(self, name, value)
+            self._set(**{name: value})
+
+    def _better_H(self) -> str:
+        nearby = range(max(1, min(self.H, self.d_e) - 1000), min(self.H + 1000, self.d_e) + 1)
+        near = sorted((h for h in nearby if self.d_e % h == 0), key=lambda h: abs(h - self.H))[:2]
+        return f"Nearest H that do: {', '.join(map(str, sorted(near)))}; or give d_attn" if near else "Give d_attn"
 
     @classmethod
-    def from_dict(cls, given: dict[str, Any]) -> Self:
-        """The config that `to_dict` describes.  A key that the class does not have is a ConfigError."""
+    def from_dict(cls, given: Mapping[str, Any]) -> Self:
+        """The config that `to_dict` describes.
+
+        Raises ConfigError for a key that the class does not have, a size that is missing, a wrong value.
+        """
+        if not isinstance(given, Mapping):
+            raise ConfigError(f"{cls.__name__} needs names and values, not {given!r}.")
         known = {f.name for f in fields(cls)}
         for key in given:
             if key not in known:
-                raise ConfigError(f"{cls.__name__} has no {key!r}. {_hint(key, known)}")
-        missing = [f.name for f in fields(cls) if f.name not in given and f.name in REQUIRED_SIZES]
-        if missing:
-            raise ConfigError(f"{cls.__name__} needs {', '.join(missing)}, which were not given.")
+                raise ConfigError(f"{cls.__name__} has no {key!r}. {_hint(str(key), known)}")
+        if missing := [f.name for f in fields(cls) if f.default is MISSING and f.name not in given]:
+            raise ConfigError(f"{cls.__name__} cannot do without {', '.join(missing)}: no value was given.")
         return cls(**given)
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as JSON or TOML can hold it: masks as text, sets as sorted lists."""
-        out: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        out["absent"] = sorted(self.absent)
-        if isinstance(out.get("mask"), tuple):
-            out["mask"] = [str(m) for m in out["mask"]]
-        return out
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
 
-REQUIRED_SIZES = {"N_V", "ell_max", "H", "d_e", "d_mlp", "L", "L_enc", "L_dec"}
+def _plain(value: Any) -> Any:
+    match value:
+        case frozenset():
+            return sorted(value)
+        case tuple():
+            return [str(mask) for mask in value]
+    return value
 
 
 def _hint(key: str, known: set[str]) -> str:
-    ours = OTHERS_CALL_IT.get(key)
-    if ours in known:
-        return f"The paper calls it {ours}."
+    ours = [symbol.name for symbol in called(key) if symbol.name in known]
+    if ours:
+        return f"The paper calls it {ours[0]}."
     close = get_close_matches(key, known, 1)
     return f"Did you mean {close[0]}?" if close else f"It has: {', '.join(sorted(known))}."
 
@@ -225,8 +223,11 @@ class DTransformerConfig(Sizes):
     """One decoder-only transformer, Algorithm 10 (GPT).
 
     L     layers
-    mask  line 6: one mask, or a cycle of masks that the layers go through (layer l uses mask[(l - 1) % n])
+    mask  line 6: one mask, or a cycle of masks that the layers go through (layer l uses mask[(l - 1) % n]);
+          each a Mask or how `parse_mask` spells it
     """
+
+    optional: ClassVar[frozenset[str]] = ONE_STACK
 
     L: int
     mask: tuple[Mask, ...] = (Causal(),)
@@ -234,11 +235,11 @@ class DTransformerConfig(Sizes):
     def __post_init__(self) -> None:
         super().__post_init__()
         given: Any = self.mask
-        masks = (given,) if isinstance(given, str | Mask) else tuple(given)
-        if not masks:
-            raise ConfigError("DTransformerConfig: mask is an empty list; give one mask or a cycle of masks.")
-        parsed = tuple(parse_mask(m) if isinstance(m, str) else m for m in masks)
-        object.__setattr__(self, "mask", parsed)
+        masks = given if isinstance(given, list | tuple) else [given]
+        if not masks or not all(isinstance(mask, str | Mask) for mask in masks):
+            raise self._wrong("mask", "must be one mask or a list of at least one")
+        parsed = tuple(parse_mask(mask) if isinstance(mask, str) else mask for mask in masks)
+        self._set(mask=parsed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,8 +248,10 @@ class ETransformerConfig(Sizes):
 
     L         layers
     d_f       width of the final projection, d_e unless given
-    segments  number of segments (BERT's token types: 2); 0, the paper's choice, is none (line 2a)
+    segments  number of segments (BERT's token types: 2); 0, the paper's choice, is none (line 2a): W_s is absent
     """
+
+    optional: ClassVar[frozenset[str]] = ENCODER
 
     L: int
     d_f: int = None  # type: ignore[assignment]
@@ -257,6 +260,12 @@ class ETransformerConfig(Sizes):
     def __post_init__(self) -> None:
         self._default("d_f", self.d_e)
         super().__post_init__()
+        if self.segments and "W_s" in self.absent:
+            raise self._wrong("segments", "needs W_s, which absent names. Say segments = 0 instead")
+        if not self.segments:
+            self._set(absent=self.absent | {"W_s"})
+        if self.tied and self.d_f != self.d_e:
+            raise self._wrong("d_f", f"is not d_e = {self.d_e}: tied, W_u = W_e^T, needs them equal")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,6 +275,8 @@ class EDTransformerConfig(Sizes):
     L_enc, L_dec  layers of the encoder and of the decoder
     """
 
+    optional: ClassVar[frozenset[str]] = TWO_STACKS
+
     L_enc: int
     L_dec: int
     activation: str = "relu"
@@ -273,9 +284,10 @@ class EDTransformerConfig(Sizes):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.positions in ("rotary", "relative"):
-            raise ConfigError(
-                f"EDTransformerConfig: {self.positions} positions compare places in one sequence, and line 16 of "
-                f"Algorithm 8 attends from one sequence to another. Use learned, a sinusoid, bucketed or none."
+            raise self._wrong(
+                "positions",
+                "compares places in one sequence, and line 16 of Algorithm 8 attends from one sequence to another. "
+                "Use learned, a sinusoid, bucketed or none",
             )
 
 

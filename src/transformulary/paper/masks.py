@@ -12,30 +12,51 @@ Transformer's published code for `Strided` and `Fixed`.
 from __future__ import annotations
 
 import re
-from dataclasses import astuple, dataclass, fields
+from abc import ABC, abstractmethod
+from dataclasses import astuple, dataclass, field, fields
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from transformulary.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Mask:
-    """A rule (t_z, t_x) -> may token t_x attend to token t_z?  `a | b` allows what either allows."""
+class Mask(ABC):
+    """A rule (t_z, t_x) -> may token t_x attend to token t_z?  `a | b` allows what either allows.
 
+    Raises ConfigError when a number is not whole or too small.
+    """
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value, least = getattr(self, f.name), f.metadata.get("least", 1)
+            if type(value) is not int or value < least:
+                kind = type(self).__name__
+                raise ConfigError(f"{kind}: {f.name} = {value!r} must be a whole number, at least {least}.")
+
+    @abstractmethod
     def __call__(self, t_z: Any, t_x: Any) -> Any:
-        raise TypeError("Mask is the common base of the rules; use Full(), Causal(), Local(width), ...")
+        """True where token t_x may attend to token t_z; a bool for ints, else an array that broadcasts both."""
 
     def __or__(self, other: Mask) -> Mask:
-        return Union(*(self.members + other.members))
+        if not isinstance(other, Mask):
+            return NotImplemented
+        return self if {*self.members} == {*other.members} else Union((self, other))
 
     @property
     def members(self) -> tuple[Mask, ...]:
+        """The masks that this one is the union of; itself, unless it is a `Union`."""
         return (self,)
 
     @property
     def causal(self) -> bool:
         """True where no token may look at a later one (so keys and values can be cached)."""
         return True
+
+    def kept(self, ell: int) -> int:
+        """How many of `ell` keys, the nearest ones, the last of `ell` tokens and those after it may ever use."""
+        return ell
 
     def __str__(self) -> str:
         numbers = ",".join(map(str, astuple(self)))
@@ -71,6 +92,9 @@ class Local(Mask):
     def __call__(self, t_z: Any, t_x: Any) -> Any:
         return (t_z <= t_x) & (t_x - t_z < self.width)
 
+    def kept(self, ell: int) -> int:
+        return min(ell, self.width)
+
 
 @dataclass(frozen=True)
 class Strided(Mask):
@@ -92,6 +116,14 @@ class Fixed(Mask):
     stride: int
     summary: int
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.summary > self.stride:
+            raise ConfigError(
+                f"Fixed: summary = {self.summary} is more than stride = {self.stride}: "
+                f"a block of stride tokens has no more than these to be its summary."
+            )
+
     def __call__(self, t_z: Any, t_x: Any) -> Any:
         same_block = t_z // self.stride == t_x // self.stride
         is_summary = t_z % self.stride >= self.stride - self.summary
@@ -102,7 +134,7 @@ class Fixed(Mask):
 class Prefix(Mask):
     """The first `n` tokens see one another both ways; the rest is causal."""
 
-    n: int
+    n: int = field(metadata={"least": 0})
 
     def __call__(self, t_z: Any, t_x: Any) -> Any:
         return (t_z <= t_x) | (t_z < self.n)
@@ -112,37 +144,36 @@ class Prefix(Mask):
         return self.n <= 1
 
 
+@dataclass(frozen=True)
 class Union(Mask):
-    """What any of several masks allows."""
+    """What any of several masks allows; `a | b` makes one.  Order, nesting and repetition mean nothing."""
 
-    def __init__(self, *masks: Mask) -> None:
-        object.__setattr__(self, "_members", tuple(dict.fromkeys(masks)))
+    masks: tuple[Mask, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.masks, tuple) or not all(isinstance(mask, Mask) for mask in self.masks):
+            raise ConfigError(f"Union: masks = {self.masks!r} must be a tuple of masks.")
+        distinct = {member for mask in self.masks for member in mask.members}
+        if len(distinct) < 2:
+            raise ConfigError(f"Union: masks = {self.masks!r} must hold at least two that differ.")
+        object.__setattr__(self, "masks", tuple(sorted(distinct, key=str)))
 
     @property
     def members(self) -> tuple[Mask, ...]:
-        return self._members  # type: ignore[attr-defined,no-any-return]
+        return self.masks
 
     def __call__(self, t_z: Any, t_x: Any) -> Any:
-        allowed = self.members[0](t_z, t_x)
-        for mask in self.members[1:]:
-            allowed = allowed | mask(t_z, t_x)
-        return allowed
+        return reduce(or_, (mask(t_z, t_x) for mask in self.masks))
 
     @property
     def causal(self) -> bool:
-        return all(mask.causal for mask in self.members)
+        return all(mask.causal for mask in self.masks)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Union) and set(self.members) == set(other.members)
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self.members))
-
-    def __repr__(self) -> str:
-        return f"Union({', '.join(map(repr, self.members))})"
+    def kept(self, ell: int) -> int:
+        return max(mask.kept(ell) for mask in self.masks)
 
     def __str__(self) -> str:
-        return " | ".join(map(str, self.members))
+        return " | ".join(map(str, self.masks))
 
 
 MASKS: dict[str, type[Mask]] = {kind.__name__.lower(): kind for kind in (Full, Causal, Local, Strided, Fixed, Prefix)}
@@ -151,21 +182,22 @@ MASKS: dict[str, type[Mask]] = {kind.__name__.lower(): kind for kind in (Full, C
 def parse_mask(text: str) -> Mask:
     """The mask that str(mask) spells: "causal", "local(256)", "local(3) | strided(3)".
 
-    Raises ConfigError for a name or a count of numbers that no mask has.
+    Raises ConfigError for a name, a count of numbers or a number that no mask has.
     """
-    masks = [_one(part.strip(), text) for part in text.split("|")]
-    return masks[0] if len(masks) == 1 else Union(*masks)
+    return reduce(or_, (_one(part.strip(), text) for part in text.split("|")))
 
 
 def _one(part: str, text: str) -> Mask:
-    found = re.fullmatch(r"([a-z]+)(?:\(\s*(\d+(?:\s*,\s*\d+)*)\s*\))?", part)
+    number = r"\s*-?[0-9]{1,18}\s*"
+    found = re.fullmatch(rf"([a-z]+)(?:\(({number}(?:,{number})*)\))?", part)
     kind = MASKS.get(found[1]) if found else None
     numbers = [int(n) for n in found[2].split(",")] if found and found[2] else []
     if kind is None or len(numbers) != len(fields(kind)):
-        known = ", ".join(
-            n + (f"({','.join(f.name for f in fields(k))})" if fields(k) else "") for n, k in MASKS.items()
-        )
-        raise ConfigError(f"mask {text!r} is none of {known}, nor several of them joined by |.")
-    if kind is not Prefix and any(n < 1 for n in numbers):
-        raise ConfigError(f"mask {text!r}: widths and strides are at least 1.")
+        raise ConfigError(f"mask {text!r} is none of {', '.join(map(_form, MASKS))}, nor several of them joined by |.")
     return kind(*numbers)
+
+
+def _form(name: str) -> str:
+    """ "local" -> "local(width)": how a mask is spelled."""
+    names = ",".join(f.name for f in fields(MASKS[name]))
+    return name + (f"({names})" if names else "")

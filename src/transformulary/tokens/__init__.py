@@ -1,1 +1,8 @@
-"""."""
+"""Characters, words, byte pairs: text to token ids and back, with nothing lost."""
+
+from transformulary.tokens.chunks import chunks
+from transformulary.tokens.kinds import KINDS
+from transformulary.tokens.stream import Stream
+from transformulary.tokens.tokenizer import SPECIAL, Tokenizer
+
+__all__ = ["KINDS", "SPECIAL", "Stream", "Tokenizer", "chunks"]

@@ -1,0 +1,95 @@
+"""Writes the generated parts of the documents: python docs/generate.py [--check].
+
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`.  With --check nothing is written;
+the exit status is 1 if a document is not what it should be.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCE = Path("src/transformulary")
+
+#: Algorithm -> (file below SOURCE, name): what computes it in PyTorch.
+FAST = {
+    1: ("nn/dtransformer.py", "DTransformer"),
+    2: ("nn/positions.py", "Positions"),
+    3: ("nn/attention.py", "attend"),
+    4: ("nn/attention.py", "attend"),
+    5: ("nn/attention.py", "MHAttention"),
+    6: ("nn/slots.py", "TABLES"),
+    7: ("nn/dtransformer.py", "DTransformer"),
+    10: ("nn/dtransformer.py", "DTransformer"),
+}
+
+
+def algorithms() -> Iterator[tuple[int, str, str, Path]]:
+    """(number, function, what it does, file) of the paper's algorithms, read from the oracle's source."""
+    for file in sorted((ROOT / SOURCE / "oracle").glob("*.py")):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            for decorator in getattr(node, "decorator_list", ()):
+                if found := re.fullmatch(r"algorithm\((\d+)\)", ast.unparse(decorator)):
+                    what = (ast.get_docstring(node) or "").splitlines()[0].partition(": ")[2]
+                    yield int(found[1]), node.name, what.rstrip("."), file.relative_to(ROOT)
+
+
+def algorithms_table() -> str:
+    """The table of the fifteen algorithms: where each is written, computed fast, and tested."""
+    head = "| | Algorithm of the paper (oracle) | What it does | Fast | Tests |\n|---|---|---|---|---|"
+    rows = [
+        f"| {number} | {_link(name, file)} | {what} | {_fast(number)} | {_tests(number)} |"
+        for number, name, what, file in sorted(algorithms())
+    ]
+    return "\n".join([head, *rows])
+
+
+def _link(name: str, file: Path) -> str:
+    return f"[`{name}`]({file.as_posix()})"
+
+
+def _fast(number: int) -> str:
+    if number not in FAST:
+        return ""
+    file, name = FAST[number]
+    path = SOURCE / file
+    source = (ROOT / path).read_text(encoding="utf-8")
+    assert re.search(rf"^(class |def )?{name}\b", source, re.MULTILINE), f"{path} defines no {name}"
+    return _link(name, path)
+
+
+def _tests(number: int) -> str:
+    files = sorted((ROOT / "tests/algorithms").glob(f"test_{number:02}_*.py"))
+    return ", ".join(f"[{file.stem}]({file.relative_to(ROOT).as_posix()})" for file in files)
+
+
+PARTS = {"algorithms": algorithms_table}
+
+
+def generated(text: str) -> str:
+    """The document with every generated part written anew."""
+
+    def part(found: re.Match[str]) -> str:
+        return f"{found[1]}\n{PARTS[found[2]]()}\n{found[3]}"
+
+    return re.sub(r"(<!-- generated: (\w+) -->)\n.*?(<!-- end -->)", part, text, flags=re.DOTALL)
+
+
+def main(check: bool) -> int:
+    """Write every document, or only compare; returns the exit status."""
+    status = 0
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        old = path.read_text(encoding="utf-8")
+        new = generated(old)
+        if new != old and check:
+            print(f"{path.relative_to(ROOT)} is out of date: make docs")
+            status = 1
+        elif new != old:
+            path.write_text(new, encoding="utf-8")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:] == ["--check"]))

@@ -1,0 +1,29 @@
+"""JSON that means one thing only: an object, no key twice."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from transformulary.errors import CheckpointError
+
+
+def parse_object(text: bytes, where: object) -> dict[str, Any]:
+    """The JSON object of a text.  Raises CheckpointError, naming `where`: it is none, or a key occurs twice."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys = [key for key, _ in pairs]
+        if len(set(keys)) < len(keys):
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise CheckpointError(f"{where}: {twice} occurs twice: which of the two is meant is anyone's guess.")
+        return dict(pairs)
+
+    try:
+        content = json.loads(text, object_pairs_hook=unique)
+    except CheckpointError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{where} is not JSON ({error}).") from None
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{where} is no JSON object.")
+    return content

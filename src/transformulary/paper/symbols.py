@@ -1,0 +1,296 @@
+r"""Every symbol of the paper and of our extensions, as data.
+
+A symbol is spelled as its LaTeX command without backslash and braces (`ell_max`, `W_mlp1`, `gamma_1`), and with
+accents after the letter (`X_tilde`).  The index of the layer (l) or of the head (h) is not part of a name.
+
+Sources: `APPENDIX` is the paper's Appendix B, the list of notation; `BOXES` are symbols that only its
+algorithms use; `OURS` are the names of what published models add.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from transformulary.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """One symbol.
+
+    name     our spelling, in code, configs and on the command line
+    latex    for mathematics
+    unicode  for a terminal
+    space    the set it is an element of: the shape of an array ("d_e x N_V"), "N" for a size; "" for a notation
+    meaning  in one line
+    """
+
+    name: str
+    latex: str
+    unicode: str
+    space: str
+    meaning: str
+
+    @property
+    def others(self) -> dict[str, str]:
+        """Who -> what they call it, for those that have a name for it."""
+        return {who: names[self.name] for who, names in OTHERS.items() if self.name in names}
+
+
+def _table(text: str) -> tuple[Symbol, ...]:
+    """One symbol a line, in columns that two spaces or more divide.
+
+    "-" is nothing, "=" is the name again; \\b and \\r are short for \\boldsymbol and \\mathrm.
+    """
+
+    def row(line: str) -> Symbol:
+        name, latex, unicode, space, meaning = re.split(" {2,}", line)
+        latex = latex.replace(r"\b{", r"\boldsymbol{").replace(r"\r{", r"\mathrm{")
+        return Symbol(name, latex, name if unicode == "=" else unicode, "" if space == "-" else space, meaning)
+
+    return tuple(map(row, text.strip().splitlines()))
+
+
+#: Appendix B of the paper, in its order.
+APPENDIX = _table(r"""
+[N]         [N]               =     -                the whole numbers 1, 2, ..., N
+i           i                 =     N                an index of no fixed meaning
+j           j                 =     N                another index of no fixed meaning
+vocabulary  V                 V     [N_V]            the set of all tokens
+N_V         N_V               =     N                how many tokens the vocabulary has
+V*          V^*               =     -                all sequences of tokens, the empty one included
+ell_max     \ell_{\max}       ℓmax  N                length of the longest sequence, in tokens
+ell         \ell              ℓ     [ell_max]        length of a sequence, in tokens
+d_e         d_e               =     N                width of an embedding; d_... is any dimension
+t           t                 =     [ell]            place of a token in its sequence
+x           \b{x}             =     V^ell            the primary sequence of tokens
+z           \b{z}             =     V^ell            the context sequence of tokens
+M[i,j]      M[i,j]            =     R                entry of a matrix, in row i and column j
+M[i,:]      M[i,:]            =     -                row i of a matrix
+M[:,j]      M[:,j]            =     -                column j of a matrix
+e           \b{e}             =     d_e              vector that stands for one token
+X           \b{X}             =     d_e x ell_x      the primary sequence, a vector for every token
+Z           \b{Z}             =     d_e x ell_z      the context sequence, a vector for every token
+Mask        \r{Mask}          =     ell_z x ell_x    1 where token t_x (column) may use token t_z (row)
+L           L                 =     N                layers
+L_enc       L_{\r{enc}}       =     N                layers of the encoder
+L_dec       L_{\r{dec}}       =     N                layers of the decoder
+l           l                 =     [L]              number of a layer
+H           H                 =     N                attention heads in a layer
+h           h                 =     [H]              number of a head
+N_data      N_{\r{data}}      =     N                sequences in the training data
+n           n                 =     [N_data]         number of a training sequence
+eta         \eta              η     (0,oo)           learning rate
+tau         \tau              τ     (0,oo)           temperature of sampling
+W_e         \b{W}_e           =     d_e x N_V        token embedding: column v stands for token v
+W_p         \b{W}_p           =     d_e x ell_max    positional embedding: column t stands for place t
+W_u         \b{W}_u           =     N_V x d_e        unembedding; d_f wide in Algorithm 9
+W_q         \b{W}_q           =     d_attn x d_x     makes a token's query: what it looks for
+b_q         \b{b}_q           =     d_attn           bias of the queries
+W_k         \b{W}_k           =     d_attn x d_z     makes a token's key: what it is found by
+b_k         \b{b}_k           =     d_attn           bias of the keys
+W_v         \b{W}_v           =     d_mid x d_z      makes a token's value: what it tells
+b_v         \b{b}_v           =     d_mid            bias of the values
+W_qkv       \b{W}_{qkv}       =     -                the six parameters of one head, equation (4)
+W_o         \b{W}_o           =     d_out x H*d_mid  joins the outputs of all heads
+b_o         \b{b}_o           =     d_out            bias of the joined heads, one per layer
+W           \b{\mathcal{W}}   𝓦     -                all parameters of one multi-head layer, equation (4)
+W_mlp       \b{W}_{\r{mlp}}   =     -                any matrix of an MLP
+b_mlp       \b{b}_{\r{mlp}}   =     -                any bias of an MLP
+gamma       \b{\gamma}        γ     d_e              scale of a norm; the last norm's in Algorithms 9, 10
+beta        \b{\beta}         β     d_e              offset of a norm; the last norm's in Algorithms 9, 10
+theta       \b{\theta}        θ     R^d              all parameters of a model
+theta_hat   \hat{\b{\theta}}  θ̂     R^d              parameters that training returns
+""")
+
+#: What only the algorithms of the paper name, not its list of notation.
+BOXES = _table(r"""
+ell_x       \ell_x                     ℓx     [ell_max]        length of the primary sequence
+ell_z       \ell_z                     ℓz     [ell_max]        length of the context sequence
+t_x         t_x                        =      [ell_x]          place of the token that asks
+t_z         t_z                        =      [ell_z]          place of the token that is asked
+T           T                          =      N                tokens of context in Algorithm 3
+d_in        d_{\r{in}}                 =      N                width of the vectors that Algorithm 3 takes
+d_x         d_x                        =      N                width of X
+d_z         d_z                        =      N                width of Z
+d_attn      d_{\r{attn}}               =      N                width of a query and of a key
+d_value     d_{\r{value}}              =      N                width of a value, in the prose
+d_mid       d_{\r{mid}}                =      N                width of a value of one head among several
+d_out       d_{\r{out}}                =      N                width of what attention returns
+d_mlp       d_{\r{mlp}}                =      N                width of the hidden layer of an MLP
+d_f         d_f                        =      N                width of the final projection of Algorithm 9
+q           \b{q}                      =      d_attn           query of one token
+k           \b{k}                      =      d_attn           key of one token
+alpha       \alpha                     α      [0,1]            share of attention that one token gets
+Q           \b{Q}                      =      d_attn x ell_x   queries, one token a column
+K           \b{K}                      =      d_attn x ell_z   keys, one token a column
+V           \b{V}                      =      d_out x ell_z    values, one token a column
+S           \b{S}                      =      ell_z x ell_x    scores: how well a key fits a query
+Y           \b{Y}                      =      H*d_mid x ell_x  outputs of the heads, stacked
+v_tilde     \tilde{\b{v}}              ṽ      d_out            what attention returns for one token
+V_tilde     \tilde{\b{V}}              Ṽ      d_out x ell_x    what attention returns, one token a column
+X_tilde     \tilde{\b{X}}              X̃      d_e x ell_x      X after a norm; X itself goes on unchanged
+m           m                          =      R                mean of the elements of one vector
+e_p         \b{e}_p                    =      d_e              vector that stands for a place
+e_hat       \hat{\b{e}}                ê      d_e              a vector after its norm
+p           \b{p}                      =      Delta(V)         probability of each token of the vocabulary
+P           \b{P}                      =      N_V x ell        probabilities, one place a column
+y           y                          =      V                a token just drawn; what Algorithm 14 returns
+x_tilde     \tilde{\b{x}}              x̃      V^ell            training text with tokens masked
+T_tilde     \tilde{T}                  T̃      -                places of the masked tokens
+x_hat       \hat{\b{x}}                x̂      V*               the sequence that Algorithm 15 returns
+loss        \r{loss}                   =      R                what training makes small
+odot        \odot                      ⊙      -                product element by element
+Delta       \Delta                     Δ      -                Delta(V): all distributions over the vocabulary
+mask_token  \r{mask\_token}            =      [N_V]            N_V - 2: stands for a token to be guessed
+bos_token   \r{bos\_token}             =      [N_V]            N_V - 1: begins a sequence
+eos_token   \r{eos\_token}             =      [N_V]            N_V: ends a sequence
+N_C         N_{\r{C}}                  =      N                classes, in classification
+N_epochs    N_{\r{epochs}}             =      N                how often training goes through its data
+p_mask      p_{\r{mask}}               =      (0,1)            probability that training masks a token
+ell_gen     \ell_{\r{gen}}             ℓgen   N                how many tokens to generate
+W_enc       \b{\mathcal{W}}^{\r{enc}}  𝓦_enc  -                attention of a layer of the encoder
+W_dec       \b{\mathcal{W}}^{\r{dec}}  𝓦_dec  -                self-attention of a layer of the decoder
+W_ed        \b{\mathcal{W}}^{\r{e/d}}  𝓦_e/d  -                attention of the decoder to the encoder's output
+gamma_1     \b{\gamma}^1               γ¹     d_e              scale of the norm at attention (Algorithms 8 to 10)
+beta_1      \b{\beta}^1                β¹     d_e              its offset
+gamma_2     \b{\gamma}^2               γ²     d_e              scale of the norm at the MLP (Algorithms 8 to 10)
+beta_2      \b{\beta}^2                β²     d_e              its offset
+gamma_3     \b{\gamma}^3               γ³     d_e              scale of the norm at the decoder's self-attention
+beta_3      \b{\beta}^3                β³     d_e              its offset
+gamma_4     \b{\gamma}^4               γ⁴     d_e              scale of the norm at the attention to the encoder
+beta_4      \b{\beta}^4                β⁴     d_e              its offset
+gamma_5     \b{\gamma}^5               γ⁵     d_e              scale of the norm at the decoder's MLP
+beta_5      \b{\beta}^5                β⁵     d_e              its offset
+W_mlp1      \b{W}_{\r{mlp1}}           =      d_mlp x d_e      first matrix of an MLP (in Algorithm 8: the encoder's)
+b_mlp1      \b{b}_{\r{mlp1}}           =      d_mlp            its bias
+W_mlp2      \b{W}_{\r{mlp2}}           =      d_e x d_mlp      second matrix of an MLP (in Algorithm 8: the encoder's)
+b_mlp2      \b{b}_{\r{mlp2}}           =      d_e              its bias
+W_mlp3      \b{W}_{\r{mlp3}}           =      d_mlp x d_e      first matrix of the decoder's MLP; elsewhere our gate
+b_mlp3      \b{b}_{\r{mlp3}}           =      d_mlp            its bias
+W_mlp4      \b{W}_{\r{mlp4}}           =      d_e x d_mlp      second matrix of the decoder's MLP
+b_mlp4      \b{b}_{\r{mlp4}}           =      d_e              its bias
+W_f         \b{W}_f                    =      d_f x d_e        final projection of Algorithm 9
+b_f         \b{b}_f                    =      d_f              its bias
+""")
+
+#: What published models add: parameters, sizes and the choices of a config.
+OURS = _table(r"""
+b_u              \b{b}_u               =    N_V             bias of the unembedding (BERT)
+W_s              \b{W}_s               =    d_e x segments  segment embedding (BERT), line 2a
+gamma_x          \b{\gamma}_x          γ_x  d_e             scale of the norm of the primary sequence's embedding
+beta_x           \b{\beta}_x           β_x  d_e             its offset
+gamma_z          \b{\gamma}_z          γ_z  d_e             scale of the norm of the context's embedding
+beta_z           \b{\beta}_z           β_z  d_e             its offset
+W_mlp5           \b{W}_{\r{mlp5}}      =    d_mlp x d_e     gate of the encoder's MLP in Algorithm 8
+b_mlp5           \b{b}_{\r{mlp5}}      =    d_mlp           its bias
+W_mlp6           \b{W}_{\r{mlp6}}      =    d_mlp x d_e     gate of the decoder's MLP in Algorithm 8
+b_mlp6           \b{b}_{\r{mlp6}}      =    d_mlp           its bias
+u                \b{u}                 =    d_attn          added to a query that meets a key (relative positions)
+v                \b{v}                 =    d_attn          added to a query that meets a distance (the same)
+W_r              \b{W}_r               =    d_attn x d_e    makes a key of a distance (the same)
+B                \b{B}                 =    32              added to a score, by bucket of distance (bucketed positions)
+omega            \omega                ω    (0,oo)          angle that a rotary position turns per token
+H_kv             H_{\r{kv}}            =    [H]             heads of keys and values; H_kv = H is the paper
+segments         \r{segments}          =    N               segments that W_s knows; 0 is none
+norm             \r{norm}              =    -               which norm: lines 5, 7, 10 of Algorithm 10
+eps              \varepsilon           ε    [0,oo)          added to the variance inside the root of a norm
+activation       \r{activation}        =    -               which function bends the hidden layer of an MLP
+mlp              \r{mlp}               =    -               whether an MLP has a gate
+positions        \r{positions}         =    -               where tokens get their position from
+base             \r{base}              =    (0,oo)          of rotary positions: omega_i = base^(-2 (i - 1) / d_attn)
+scale            \r{scale}             =    -               what scores are divided by
+embedding_scale  \r{embedding\_scale}  =    -               what token embeddings are multiplied by
+embedding_norm   \r{embedding\_norm}   =    -               whether a norm follows the embedding, line 3a
+tied             \r{tied}              =    -               whether W_u is W_e transposed
+absent           \r{absent}            =    -               parameters that a model lacks: a declared 0
+mask             \r{mask}              =    -               the rule that gives Mask, one or a cycle by layer
+""")
+
+SYMBOLS = {symbol.name: symbol for symbol in APPENDIX + BOXES + OURS}
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """ours theirs ours theirs ..."""
+    words = text.split()
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+_GPT = _pairs("""
+    N_V vocab_size  L n_layer  H n_head  d_e n_embd  tau temperature  ell_gen max_new_tokens
+    W_e wte.weight  W_p wpe.weight  W_u lm_head.weight  gamma ln_f.weight  beta ln_f.bias
+    gamma_1 ln_1.weight  beta_1 ln_1.bias  gamma_2 ln_2.weight  beta_2 ln_2.bias
+    W_qkv attn.c_attn.weight  W_o attn.c_proj.weight  b_o attn.c_proj.bias
+    W_mlp1 mlp.c_fc.weight  b_mlp1 mlp.c_fc.bias  W_mlp2 mlp.c_proj.weight  b_mlp2 mlp.c_proj.bias
+""")
+_LATER = _pairs("""
+    N_V vocab_size  ell_max max_position_embeddings  L num_hidden_layers  H num_attention_heads  d_e hidden_size
+    d_mlp intermediate_size  activation hidden_act  tied tie_word_embeddings  x input_ids
+""")
+#: Who -> our name -> their name: models in Hugging Face's library; nanoGPT; OpenAI's release of GPT-2; torch.nn.
+#: What they call a parameter is the end of its name in a checkpoint.
+OTHERS: dict[str, dict[str, str]] = {
+    "GPT-2": _GPT
+    | _pairs("""
+    ell_max n_positions  d_mlp n_inner  eps layer_norm_epsilon  activation activation_function
+    tied tie_word_embeddings  x input_ids
+    """),
+    "Llama": _LATER
+    | _pairs("""
+    H_kv num_key_value_heads  d_attn head_dim  eps rms_norm_eps  base rope_theta
+    W_e embed_tokens.weight  W_u lm_head.weight  gamma_1 input_layernorm.weight
+    gamma_2 post_attention_layernorm.weight  gamma norm.weight
+    W_q self_attn.q_proj.weight  W_k self_attn.k_proj.weight  W_v self_attn.v_proj.weight
+    W_o self_attn.o_proj.weight  W_mlp1 mlp.gate_proj.weight  W_mlp2 mlp.down_proj.weight  W_mlp3 mlp.up_proj.weight
+    """),
+    "BERT": _LATER
+    | _pairs("""
+    eps layer_norm_eps  segments type_vocab_size  W_s token_type_embeddings.weight
+    W_e word_embeddings.weight  W_p position_embeddings.weight  W_u predictions.decoder.weight  b_u predictions.bias
+    gamma_x embeddings.LayerNorm.weight  beta_x embeddings.LayerNorm.bias
+    W_q self.query.weight  W_k self.key.weight  W_v self.value.weight  W_o attention.output.dense.weight
+    b_q self.query.bias  b_k self.key.bias  b_v self.value.bias  b_o attention.output.dense.bias
+    gamma_1 attention.output.LayerNorm.weight  beta_1 attention.output.LayerNorm.bias
+    W_mlp1 intermediate.dense.weight  b_mlp1 intermediate.dense.bias
+    W_f predictions.transform.dense.weight  b_f predictions.transform.dense.bias
+    gamma predictions.transform.LayerNorm.weight  beta predictions.transform.LayerNorm.bias
+    """),
+    "Marian": _pairs("""
+    N_V vocab_size  ell_max max_position_embeddings  L_enc encoder_layers  L_dec decoder_layers  d_e d_model
+    H encoder_attention_heads  d_mlp encoder_ffn_dim  activation activation_function  embedding_scale scale_embedding
+    W_e shared.weight  b_u final_logits_bias
+    """),
+    "T5": _pairs("""
+    N_V vocab_size  L_enc num_layers  L_dec num_decoder_layers  H num_heads  d_e d_model  d_attn d_kv  d_mlp d_ff
+    eps layer_norm_epsilon  W_e shared.weight  B relative_attention_bias.weight
+    """),
+    "nanoGPT": _GPT | _pairs("ell_max block_size  x idx  eta learning_rate"),
+    "OpenAI": _pairs("N_V n_vocab  ell_max n_ctx  L n_layer  H n_head  d_e n_embd  eps epsilon"),
+    "torch.nn": _pairs("""
+    N_V num_embeddings  L num_layers  L_enc num_encoder_layers  L_dec num_decoder_layers  H nhead  d_e d_model
+    d_mlp dim_feedforward  eps layer_norm_eps
+    """),
+}
+
+
+def called(name: str) -> tuple[Symbol, ...]:
+    """The symbols that anyone calls `name`: we (then it is one), LaTeX, a terminal, or another library.
+
+    Several where others' names are not one to one: torch's num_layers is L, T5's is L_enc.  Empty where nobody does.
+    """
+    if name in SYMBOLS:
+        return (SYMBOLS[name],)
+    return tuple(
+        s for s in SYMBOLS.values() if name in {s.latex, s.latex.removeprefix("\\"), s.unicode, *s.others.values()}
+    )
+
+
+def symbol(name: str) -> Symbol:
+    """The first symbol that anyone calls `name`; ConfigError where nobody does."""
+    if found := called(name):
+        return found[0]
+    near = get_close_matches(name, [*SYMBOLS, *(theirs for names in OTHERS.values() for theirs in names.values())], 1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise ConfigError(f"no symbol is called {name!r}, in the paper or elsewhere.{hint}")

@@ -1,0 +1,164 @@
+"""A vocabulary: text to token ids and back, with nothing lost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from functools import cached_property
+from operator import index
+from pathlib import Path
+from typing import Self
+
+from tokenizers import AddedToken
+from tokenizers import Tokenizer as Pipeline
+
+from transformulary.errors import ConfigError, DataError, TokenError
+from transformulary.files import write_atomically
+from transformulary.tokens.kinds import KINDS, blocks
+from transformulary.tokens.published import read
+
+#: How the special tokens of a vocabulary that is trained here are spelled, in the paper's order.
+SPECIAL = {"mask_token": "<|mask_token|>", "bos_token": "<|bos_token|>", "eos_token": "<|eos_token|>"}
+
+
+class Tokenizer:
+    """Text to token ids (from 0) and back: `decode(encode(text)) == text`.
+
+    N_V         size of the vocabulary: all ids are below it
+    ids         the ids that there are; published vocabularies can have gaps
+    mask_token  id of the token that hides another, N_V - 3 if the vocabulary was trained here; None if there is none
+    bos_token   id of the token that begins a text, N_V - 2; None if there is none
+    eos_token   id of the token that ends a text, N_V - 1; None if there is none
+
+    Source: arXiv:2207.09238, the section on tokenization, which counts ids from 1 (special: N_V - 2, N_V - 1, N_V).
+    """
+
+    def __init__(self, pipeline: Pipeline, special: dict[str, str]) -> None:
+        """`pipeline` is an object of the `tokenizers` library; `special` says how its mask_token, ... are spelled."""
+        pipeline.no_padding()
+        pipeline.no_truncation()
+        pipeline.encode_special_tokens = True  # the library's name for: text that spells one stays text
+        self.pipeline, self.special = pipeline, special
+        self.mask_token, self.bos_token, self.eos_token = (
+            pipeline.token_to_id(special[role]) if role in special else None for role in SPECIAL
+        )
+        self.ids = frozenset(pipeline.get_vocab().values())
+        self.N_V = max(self.ids, default=-1) + 1
+
+    @classmethod
+    def train(cls, kind: str, texts: Iterable[str], N_V: int | None = None) -> Self:
+        """A tokenizer learned from texts.  The same texts in any order give the same tokenizer, on any machine.
+
+        Args:
+            kind: 'characters', 'words' or 'bytepairs'.
+            texts: what to learn from.
+            N_V: the largest number of tokens, with the special ones; None is 4,096 for words and
+                byte pairs, and all that occur for characters.
+
+        Returns:
+            A tokenizer whose last three ids are mask_token, bos_token and eos_token.
+
+        Raises:
+            ConfigError: there is no such kind, or N_V is too small for it.
+            DataError: the texts are empty.
+            TokenError: a text has a lone surrogate.
+        """
+        if kind not in KINDS:
+            raise ConfigError(f"there are no tokens of kind {kind!r}; there are {', '.join(KINDS)}.")
+        texts = [unicode(text) for text in texts if text]
+        if not texts:
+            raise DataError("a tokenizer is learned from text, and there is none: every text is empty.")
+        special = tuple(SPECIAL.values())
+        pipeline = KINDS[kind](texts, None if N_V is None else N_V - len(special), special)
+        pipeline.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in special])
+        return cls(pipeline, SPECIAL)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """The tokenizer in a folder (`tokenizer.json`, or GPT-2's `vocab.json` and `merges.txt`) or `tokenizer.json`.
+
+        The special tokens are those that `tokenizer_config.json` beside it names; without that file, those spelled as
+        in a vocabulary trained here, and GPT-2's <|endoftext|>, which both begins and ends a text.
+
+        Raises:
+            TokenError: there is no such file, or it is not what its name says.
+        """
+        return cls(*read(Path(path), SPECIAL))
+
+    def save(self, folder: str | Path) -> None:
+        """Write `tokenizer.json` and `tokenizer_config.json`, as the `transformers` library reads them."""
+        config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **self.special}
+        write_atomically(Path(folder) / "tokenizer.json", self.pipeline.to_str(pretty=True) + "\n")
+        write_atomically(Path(folder) / "tokenizer_config.json", json.dumps(config, indent=2) + "\n")
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of what this tokenizer computes: equal after `save` and `load`, different for another vocabulary."""
+        pipeline = json.loads(self.pipeline.to_str())
+        pipeline.pop("post_processor", None)  # adds special tokens, which `encode` never does
+        content = [pipeline, self.special]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    @cached_property
+    def _reading_special_tokens(self) -> Pipeline:
+        return Pipeline.from_str(self.pipeline.to_str())
+
+    def encode(self, text: str, special: bool = False) -> list[int]:
+        """The token ids of a text; no special token is added.
+
+        Args:
+            text: any text; '' has no tokens.
+            special: read what spells a special token as that token.  Not for text of unknown origin: whoever wrote it
+                could end a document or forge a role.
+
+        Raises:
+            TokenError: the text has a lone surrogate, or characters that the vocabulary cannot spell.
+        """
+        unicode(text)
+        pipeline = self._reading_special_tokens if special else self.pipeline
+        parts = [text] if special else list(blocks(pipeline.pre_tokenizer, text))
+        try:
+            encoded = (
+                encoding
+                for i in range(0, len(parts), 16)
+                for encoding in pipeline.encode_batch_fast(parts[i : i + 16], add_special_tokens=False)
+            )
+            return [i for encoding in encoded for i in encoding.ids]
+        except Exception as error:  # the library has no narrower class
+            raise self._cannot_spell(text, error) from None
+
+    def _cannot_spell(self, text: str, error: Exception) -> TokenError:
+        missing = [c for c in sorted(set(text)) if self.pipeline.token_to_id(c) is None]
+        shown = ", ".join(f"{c!r} (U+{ord(c):04X})" for c in missing[:10]) + (", ..." if missing[10:] else "")
+        return TokenError(
+            f"the vocabulary has no token for {len(missing)} of the text's characters: {shown}. Take them out, or "
+            f"train a tokenizer on text that has them; byte pairs spell every text."
+            if missing
+            else f"the tokenizer cannot encode this text: {error}"
+        )
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of token ids; special tokens are spelled out, bytes that are no character become U+FFFD.
+
+        Raises:
+            TokenError: the tokenizer does not have an id.
+        """
+        ids = [index(i) for i in ids]
+        for i in ids:
+            if i not in self.ids:
+                gap = f"N_V = {self.N_V}" if not 0 <= i < self.N_V else "a gap in its vocabulary"
+                raise TokenError(f"the tokenizer has no token {i} ({gap}), so it has no text. Ids count from 0.")
+        return str(self.pipeline.decode(ids, skip_special_tokens=False))
+
+
+def unicode(text: str) -> str:
+    """The text, if it is one: a lone surrogate is no character and has no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise TokenError(
+            f"the text has a lone surrogate (U+{ord(text[error.start]):04X}) at position {error.start}: that is half a "
+            f"character. Read the text with the encoding that it was written in."
+        ) from None
+    return text

