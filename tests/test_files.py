@@ -1,9 +1,18 @@
-"""Reading the user's files."""
+"""Reading and writing the user's files."""
+
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+from transformulary import files
 from transformulary.errors import DataError
-from transformulary.files import read_text
+from transformulary.files import read_text, write_atomically
 
 
 @pytest.mark.parametrize(
@@ -40,3 +49,56 @@ def test_what_is_not_utf8_is_an_error(tmp_path, data, offset, likely):
 
     with pytest.raises(DataError, match=rf"text is not UTF-8: byte 0x{data[offset]:02x} at offset {offset};.*{likely}"):
         read_text(path)
+
+
+@pytest.mark.parametrize(("data", "content"), [(b"\x00\xff", b"\x00\xff"), ("é\n", b"\xc3\xa9\n")])
+def test_writing_makes_folders_and_replaces(tmp_path, data, content):
+    """A file is written with the folders above it, replaced by the next writing, and nothing else is left there."""
+    path = tmp_path / "a" / "b"
+
+    write_atomically(path, "x" * 100)
+    write_atomically(path, data)
+
+    assert content == path.read_bytes()
+    assert [path] == list(path.parent.iterdir())
+
+
+def test_writing_that_fails_changes_nothing(tmp_path):
+    """Where the disk is full, the old file stays and no other is left."""
+    path = tmp_path / "file"
+    write_atomically(path, "old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_atomically(path, "new" * 1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert "old" == path.read_text()
+    assert [path] == list(tmp_path.iterdir())
+
+
+WRITE_FOR_EVER = """
+import itertools, sys
+from transformulary.files import write_atomically
+for n in itertools.count(1):
+    write_atomically(sys.argv[1], f"{n} " * 100_000)
+    print(n, flush=True)
+"""
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_killed_while_writing(tmp_path, seed):
+    """Killed at any moment, the file is whole: the last one reported, or the next."""
+    path, source = tmp_path / "file", str(Path(files.__file__).parents[1])
+    command = [sys.executable, "-c", WRITE_FOR_EVER, path]
+    writer = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": source}, stdout=subprocess.PIPE, text=True)
+
+    writer.stdout.readline()
+    sum(range(random.Random(seed).randrange(10**6)))  # until some moment
+    os.kill(writer.pid, signal.SIGKILL)
+    reported = [1, *map(int, writer.communicate()[0].split())][-1]
+
+    assert path.read_text() in (f"{n} " * 100_000 for n in (reported, reported + 1))

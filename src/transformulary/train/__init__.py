@@ -1,1 +1,33 @@
-"""."""
+"""Algorithm 13 on real text: batches, AdamW, schedules, precision, evaluation, checkpoints."""
+
+from transformulary.errors import require as _require
+
+_require("torch", "torch", "transformulary.train")
+_require("jaxtyping", "torch", "transformulary.train")
+
+from transformulary.paper.settings import TrainingSettings  # noqa: E402
+from transformulary.train.checkpoint import State, load_state  # noqa: E402
+from transformulary.train.dtraining import DTraining  # noqa: E402
+from transformulary.train.evaluate import evaluate  # noqa: E402
+from transformulary.train.events import Evaluated, Event, Finished, Saved, Started, Stepped  # noqa: E402
+from transformulary.train.loss import count, total_loss  # noqa: E402
+from transformulary.train.run import NonFiniteError  # noqa: E402
+from transformulary.train.schedule import learning_rate  # noqa: E402
+
+__all__ = [
+    "DTraining",
+    "Evaluated",
+    "Event",
+    "Finished",
+    "NonFiniteError",
+    "Saved",
+    "Started",
+    "State",
+    "Stepped",
+    "TrainingSettings",
+    "count",
+    "evaluate",
+    "learning_rate",
+    "load_state",
+    "total_loss",
+]

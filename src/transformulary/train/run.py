@@ -1,0 +1,183 @@
+"""One training run: everything that changes from step to step, one update of it, and its state as plain data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transformulary.data import Batches, Corpus, Position, shift
+from transformulary.errors import CheckpointError, ConfigError
+from transformulary.nn import DTransformer
+from transformulary.paper.settings import TrainingSettings
+from transformulary.train.checkpoint import State, check_same_run
+from transformulary.train.events import Started, Stepped
+from transformulary.train.loss import count, total_loss
+from transformulary.train.optimiser import adamw, clip_gradient, decays
+from transformulary.train.precision import PRECISIONS, choose
+from transformulary.train.schedule import learning_rate
+
+
+class NonFiniteError(ArithmeticError):
+    """The loss or its gradient is NaN or infinite.  Nothing was updated; the last checkpoint is untouched."""
+
+
+class Run:
+    """Model, optimiser, batches and counters.
+
+    step     updates made
+    seconds  of training in earlier sessions and this one
+    tokens   targets learnt from
+    """
+
+    def __init__(self, model: DTransformer, corpus: Corpus, settings: TrainingSettings, state: State | None) -> None:
+        """`state` goes on from there; None starts.  Raises ConfigError, CheckpointError, DataError."""
+        self.model, self.corpus = model, corpus
+        refuse_unfit(model, corpus, settings)
+        self.batches = Batches(corpus.training, model.config.ell_max, settings.batch, settings.seed)
+        precision = state.config["training"]["precision"] if state else settings.precision
+        if precision == "auto":
+            precision = choose(model, self._trial())
+        model.to(PRECISIONS[precision][0])
+        if settings.precision == "auto":
+            settings = replace(settings, precision=precision)
+        self.settings = settings
+        self.apply = torch.compile(model) if settings.compile else model
+        self.context = PRECISIONS[precision][1]
+        self.optimiser = adamw(model, settings)
+        self.step = self.tokens = 0
+        self._began, self._before = perf_counter(), 0.0
+        torch.manual_seed(settings.seed)
+        if state:
+            self.restore(state)
+
+    @property
+    def seconds(self) -> float:
+        return self._before + perf_counter() - self._began
+
+    @property
+    def over(self) -> bool:
+        """Whether the limit in steps or the one in seconds is reached."""
+        s = self.settings
+        return bool((s.steps and self.step >= s.steps) or (s.seconds and self.seconds >= s.seconds))
+
+    def update(self) -> Stepped:
+        """Lines 3-6 of Algorithm 13 for one batch.  Raises NonFiniteError before anything is changed."""
+        s, began, position = self.settings, self.seconds, self.batches.position
+        pairs = [shift(next(self.batches)) for _ in range(s.accumulate)]
+        targets = sum(count(y) for _, y in pairs)
+        loss = sum(self._backward(x, y, targets) for x, y in pairs)  # 4, 5
+        norm = clip_gradient(self.model.parameters(), s.clip)
+        self._refuse_non_finite(loss, norm, position)
+        eta = learning_rate(s, self.step + 1, began)
+        for group in self.optimiser.param_groups:
+            group["lr"] = eta
+        self.optimiser.step()  # 6
+        self.optimiser.zero_grad()
+        self.step += 1
+        self.tokens += targets
+        now = self.seconds
+        speed = targets / (now - began)
+        return Stepped(self.step, loss, targets, eta, norm, position.epoch + 1, now, speed, self._left(now))
+
+    def _backward(self, x: Tensor, y: Tensor, targets: int) -> float:
+        """This part's share of the mean loss over all `targets` of the update; adds its gradient."""
+        with self.context():
+            logits = self.apply(x)
+        loss = total_loss(logits, y) / targets
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss.item()
+
+    def _refuse_non_finite(self, loss: float, norm: float, position: Position) -> None:
+        if math.isfinite(loss) and math.isfinite(norm):
+            return
+        self.optimiser.zero_grad()
+        raise NonFiniteError(
+            f"step {self.step + 1} ({position}): the loss is {loss:.6g} and the norm of its gradient {norm:.6g}; the "
+            f"update would ruin the model and was not made. Try a smaller eta (now {self.settings.eta}) or float32."
+        )
+
+    def _left(self, now: float) -> float:
+        s = self.settings
+        by_steps = (s.steps - self.step) * now / self.step if s.steps else math.inf
+        by_seconds = s.seconds - now if s.seconds else math.inf
+        return max(0.0, min(by_steps, by_seconds))
+
+    def _trial(self) -> Any:
+        """The loss of one batch as a function, for timing; the order of batches is left alone."""
+        first = next(Batches(self.corpus.training, self.batches.ell_max, self.batches.batch, self.batches.seed))
+        x, y = shift(first)
+        return lambda: total_loss(self.model(x), y)
+
+    def started(self) -> Started:
+        """What to say before the first step."""
+        named = dict(self.model.named_parameters())
+        return Started(
+            step=self.step,
+            parameters=sum(p.numel() for p in named.values()),
+            decayed=tuple(name for name, p in named.items() if decays(name, p)),
+            training_tokens=len(self.corpus.training),
+            held_out_tokens=len(self.corpus.held_out),
+            precision=self.settings.precision,
+        )
+
+    def config(self) -> dict[str, Any]:
+        """What was asked for, as plain data."""
+        return {
+            "model": self.model.config.to_dict(),
+            "training": self.settings.to_dict(),
+            "text": self.corpus.sha256,
+            "tokenizer": self.corpus.tokenizer.hash,
+        }
+
+    def state(self) -> State:
+        """Everything that the next step depends on."""
+        tensors = {f"theta.{name}": p for name, p in self.model.named_parameters()}
+        for name, p in self.model.named_parameters():
+            tensors |= {f"{key}.{name}": value for key, value in self.optimiser.state[p].items()}
+        counters = {"step": self.step, "seconds": self.seconds, "tokens": self.tokens}
+        return State(
+            tensors | {"random": torch.get_rng_state()}, counters | self.batches.position.to_dict(), self.config()
+        )
+
+    def restore(self, state: State) -> None:
+        """Go on from `state`.  Raises CheckpointError if it is another run's."""
+        check_same_run(state.config, self.config())
+        rest = dict(state.tensors)
+        torch.set_rng_state(rest.pop("random"))
+        with torch.no_grad():
+            for name, p in self.model.named_parameters():
+                try:
+                    p.copy_(rest.pop(f"theta.{name}"))
+                    self.optimiser.state[p] = {
+                        key: rest.pop(f"{key}.{name}") for key in KEPT if f"{key}.{name}" in rest
+                    }
+                except KeyError as missing:
+                    raise CheckpointError(f"the training state has no tensor {missing}.") from missing
+        progress = state.progress
+        self.step, self.tokens, self._before = progress["step"], progress["tokens"], progress["seconds"]
+        position = Position(progress["epoch"], progress["window"])
+        self.batches = Batches(
+            self.corpus.training, self.batches.ell_max, self.settings.batch, self.settings.seed, position
+        )
+
+
+#: What AdamW remembers of every parameter.
+KEPT = ("step", "exp_avg", "exp_avg_sq")
+
+
+def refuse_unfit(model: DTransformer, corpus: Corpus, settings: TrainingSettings) -> None:
+    """Raise ConfigError where model, text and settings cannot go together."""
+    c = model.config
+    if ahead := [mask for mask in c.mask if not mask.causal]:
+        raise ConfigError(
+            f"mask {ahead[0]} lets a token see later ones, which it is to predict; training needs a causal mask."
+        )
+    if c.N_V < corpus.tokenizer.N_V:
+        raise ConfigError(f"N_V = {c.N_V} of the model is less than the tokenizer's {corpus.tokenizer.N_V} tokens.")
+    if model.dropout.p != settings.dropout:
+        raise ConfigError(f"the model was built with dropout = {model.dropout.p}, the settings say {settings.dropout}.")
