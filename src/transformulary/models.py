@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
@@ -120,8 +120,11 @@ def _load_model(folder: Path, described: Described) -> DTransformer:
 
 
 def _read(path: Path, plan: Mapping[str, Source]) -> dict[str, Tensor]:
-    with safe_open(path, framework="pt") as file:
-        return {name: source.load(file.get_tensor(source.name)) for name, source in plan.items()}
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: source.load(file.get_tensor(source.name)) for name, source in plan.items()}
+    except SafetensorError as error:
+        raise CheckpointError(f"{path}: {error}") from None
 
 
 def _check_twin(

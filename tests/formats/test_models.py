@@ -219,6 +219,18 @@ def test_a_file_cut_anywhere(folder):
             load(folder)
 
 
+def test_what_the_library_refuses_is_one_line_too(folder):
+    """Metadata that are no text are none of our checks' business; the library's refusal is passed on with the name."""
+    path = folder / "model.safetensors"
+    content = path.read_bytes()
+    n = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + n]) | {"__metadata__": {"format": 1}}
+    path.write_bytes(raw(header, content[8 + n :]))
+
+    with pytest.raises(CheckpointError, match=r"model.safetensors"):
+        load(folder)
+
+
 def edit(folder, **changes):
     path = folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
