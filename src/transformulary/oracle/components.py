@@ -106,19 +106,19 @@ def sinusoid_t2t(ell: Position, /, c: Any) -> Array:
 
 
 @algorithm(3)
-def single_query_attention(e: Array, e_: Sequence[Array], /, W: Theta) -> Array:
+def single_query_attention(e: Array, e_: Sequence[Array], /, W_qkv: Theta) -> Array:
     """v~: one token looks things up in T tokens of context.
 
     e:    (d_in)              the current token
     e_:   T vectors (d_in)    the context
-    W:    W_q, W_k (d_attn, d_in), W_v (d_out, d_in), b_q, b_k (d_attn), b_v (d_out)
+    W_qkv:  W_q, W_k (d_attn, d_in), W_v (d_out, d_in), b_q, b_k (d_attn), b_v (d_out)
 
     Returns v~ (d_out).  Raises AlgorithmError for an empty context.
     """
-    T, d_attn = len(e_), len(W.W_q)
-    q = W.W_q @ e + W.b_q  # 1
-    k = [W.W_k @ e_[t] + W.b_k for t in range(T)]  # 2
-    v = [W.W_v @ e_[t] + W.b_v for t in range(T)]  # 3
+    T, d_attn = len(e_), len(W_qkv.W_q)
+    q = W_qkv.W_q @ e + W_qkv.b_q  # 1
+    k = [W_qkv.W_k @ e_[t] + W_qkv.b_k for t in range(T)]  # 2
+    v = [W_qkv.W_v @ e_[t] + W_qkv.b_v for t in range(T)]  # 3
     alpha = [
         exp(q.T @ k[t] / sqrt(d_attn)) / sum(exp(q.T @ k[u] / sqrt(d_attn)) for u in range(T)) for t in range(T)
     ]  # 4

@@ -46,7 +46,7 @@ def _position(ell: Any, W_p: Any) -> None:
     _index(ell, W_p.shape[1], "position", f"the table of ell_max = {W_p.shape[1]} positions")
 
 
-def _context(e: Any, e_: Sequence[Any], W: Any) -> None:
+def _context(e: Any, e_: Sequence[Any], W_qkv: Any) -> None:
     if len(e_) == 0:
         raise AlgorithmError("the context is empty, T = 0: attention to nothing is 0/0.")
 

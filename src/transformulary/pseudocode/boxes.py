@@ -1,0 +1,279 @@
+"""The head of a box: title, inputs, output, hyperparameters and parameters, with the spaces that they are in.
+
+The parameters of Algorithms 8-10 come from the table that also counts them (`paper.parameters`); what the
+paper's smaller boxes declare stands below, spelled in the same way.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from itertools import groupby
+
+from transformulary.paper import parameters
+from transformulary.paper.parameters import POSITIONAL, Shapes, size, split
+from transformulary.pseudocode.nodes import Apply, Box, Entry, Fence, Infix, Line, Node, Num, Power, Sym, Words
+from transformulary.pseudocode.notation import member
+from transformulary.pseudocode.specialise import ROOTS, Program, annotation, widths_differ
+from transformulary.pseudocode.statements import Parts, lines
+
+#: Name -> the set it is from: a shape of real numbers ("d_x ell_x"), or one of SETS and a shape.
+SPACES = {
+    "v": "V",
+    "ell": "[ell_max]",
+    "delta": "integers",
+    "s": "[segments] length(x)",
+    "p": "Delta(V)",
+    "e": "d_e",
+    "e_": "d_e",
+    "e_p": "d_e",
+    "e_hat": "d_e",
+    "r": "d_e",
+    "q": "d_attn",
+    "q_hat": "d_attn",
+    "X": "d_x ell_x",
+    "Z": "d_z ell_z",
+    "V_tilde": "d_out ell_x",
+    "v_tilde": "d_out",
+    "Mask": "{0,1} ell_z ell_x",
+    "x": "V*",
+    "z": "V*",
+    "y": "V*",
+    "x_hat": "V*",
+    "P": "(0,1) N_V length(x)",
+    "theta": "d",
+    "theta_hat": "d",
+    "N_epochs": "naturals",
+    "ell_gen": "naturals",
+    "eta": "(0,∞)",
+    "tau": "(0,∞)",
+    "p_mask": "(0,1)",
+}
+SETS: dict[str, Node] = {
+    "naturals": Sym("naturals"),
+    "integers": Sym("integers"),
+    "V": Sym("V"),
+    "V*": Power(Sym("V"), Words("*")),
+    "(0,1)": Fence("()", (Num(0), Num(1)), ","),
+    "(0,∞)": Fence("()", (Num(0), Sym("inf")), ","),
+    "{0,1}": Fence("{}", (Num(0), Num(1)), ","),
+    "Delta(V)": Apply(Sym("Delta"), (Sym("V"),)),
+}
+_HEAD: Shapes = {
+    "W_q": "d_attn d_x",
+    "b_q": "d_attn",
+    "W_k": "d_attn d_z",
+    "b_k": "d_attn",
+    "W_v": "d_out d_z",
+    "b_v": "d_out",
+}
+#: Algorithm -> its parameters, as the paper declares them.
+PARAMETERS: dict[str, Shapes] = {
+    "1": {"W_e": "d_e N_V"},
+    "2": {"W_p": "d_e ell_max"},
+    "3": {name: str(shape).replace("d_x", "d_e").replace("d_z", "d_e") for name, shape in _HEAD.items()},
+    "4": _HEAD,
+    "5": {
+        "W_q[H]": "d_attn d_x",
+        "b_q[H]": "d_attn",
+        "W_k[H_kv]": "d_attn d_z",
+        "b_k[H_kv]": "d_attn",
+        "W_v[H_kv]": "d_mid d_z",
+        "b_v[H_kv]": "d_mid",
+        "W_o": "d_out H*d_mid",
+        "b_o": "d_out",
+    },
+    "6": {"gamma": "d_e", "beta": "d_e"},
+    "6r": {"gamma": "d_e", "beta": "d_e"},
+    "7": {"W_u": "N_V d_e"},
+}
+_NEXT, _KNOWN = Entry(Sym("x"), (Infix("+", Sym("t"), Num(1)),)), Entry(Sym("x"), (Infix(":", Num(1), Sym("t")),))
+_MODEL = Sym("P_hat", low=(Sym("theta"),))
+#: What column t of P is: the distribution of the next token, or of a token at place t.
+COLUMNS: dict[str, Node] = {
+    "8": Apply(_MODEL, (_NEXT,), (_KNOWN, Sym("z"))),
+    "9": Words("a distribution over V"),
+    "10": Apply(_MODEL, (_NEXT,), (_KNOWN,)),
+}
+#: The sizes of an architecture, in the paper's order.
+SIZES = ("N_V", "ell_max", "L", "L_enc", "L_dec", "H", "H_kv", "d_e", "d_attn", "d_mid", "d_mlp", "d_f", "segments")
+#: The letter that counts the members of a family.
+LETTERS = {"L": "l", "L_enc": "l", "L_dec": "l", "H": "h", "H_kv": "g"}
+
+
+def box(program: Program, name: str) -> Box:
+    """One algorithm of a model as the paper prints it."""
+    head = _Head(program, name)
+    sections = {
+        "Input": [Line("", 0, head.input())],
+        "Output": [Line("", 0, head.output())],
+        "Hyperparameters": [Line("", 0, head.hyperparameters())],
+        "Parameters": list(head.parameters()),
+    }
+    kept = ((heading, tuple(row for row in rows if row.parts)) for heading, rows in sections.items())
+    shown = tuple((heading, rows) for heading, rows in kept if rows)
+    return Box(head.number, head.title(), shown, lines(program, name))
+
+
+class _Head:
+    """The head of one function's box."""
+
+    def __init__(self, program: Program, name: str) -> None:
+        self.program, self.config, self.function = program, program.config, program[name]
+        self.name, self.number = name, program.source.numbers[name]
+        self.given, self.rest = program.visible(name)
+        self.bar = bool(self.function.args.posonlyargs)
+        self.result = ast.unparse(self.function.body[-1]).removeprefix("return ")
+
+    def title(self) -> Node:
+        given, rest = (tuple(map(_as_argument, group)) for group in (self.given, self.rest))
+        call = Apply(Words(self.name), given, rest) if self.bar else Apply(Words(self.name), given + rest)
+        return Infix("←", Sym(self.result), call)
+
+    def input(self) -> Parts:
+        """x ∈ V*; families are e_t ∈ … for t ∈ [T].  Training and inference take theta as an input too."""
+        parts: Parts = ()
+        for count, group in groupby(self.given if self.bar else self.given + self.rest, _count):
+            names = [a.arg for a in group]
+            index = Sym("t" if count == "T" else "n")
+            symbols = [member(name, index) if count else Sym(name) for name in names]
+            found = self.members((s, self.space(SPACES[name])) for s, name in zip(symbols, names, strict=True))
+            every: Parts = ("for", Infix("∈", index, Fence("[]", (Sym(count),)))) if count else ()
+            parts += (*((";",) if parts else ()), *found, *every)
+        return parts
+
+    def output(self) -> Parts:
+        found: Parts = (Infix("∈", Sym(self.result), self.space(SPACES[self.result])),)
+        return (*found, "; column", Sym("t"), "is", COLUMNS[self.number]) if self.number in COLUMNS else found
+
+    def hyperparameters(self) -> Parts:
+        """What the paper calls so: sizes, the mask, and what training and inference are told."""
+        used = {n.id for n in ast.walk(self.function) if isinstance(n, ast.Name)}
+        told = ["Mask"] * any(a.arg == "Mask" for a in self.rest) + [a.arg for a in self.function.args.kwonlyargs]
+        chosen = [(Sym(name), self.space(SPACES[name])) for name in told if name in SPACES and name in used]
+        if self.program.numbers:
+            equal = [Infix("=", Sym(name), Num(getattr(self.config, name))) for name in self.sizes()]
+            return _listed([*equal, *(Infix("∈", *pair) for pair in chosen)])
+        return self.members([*((Sym(name), SETS["naturals"]) for name in self.sizes()), *chosen])
+
+    def sizes(self) -> list[str]:
+        """The sizes that the box declares: the paper's, and the others where they are not what the paper has."""
+        c = self.config
+        usual = {"d_attn": c.d_e // c.H, "d_mid": c.d_attn, "H_kv": c.H, "segments": 0}
+        if self.program.numbers:
+            del usual["d_attn"]
+        kept = [name for name in SIZES if hasattr(c, name) and getattr(c, name) != usual.get(name)]
+        if self.number == "5":
+            return [name for name in kept if name in ("H", "H_kv")]
+        if self.number != ROOTS[type(c)]:
+            return []
+        return kept if self.program.numbers else kept[1:]  # the paper does not list N_V
+
+    # parameters
+
+    def parameters(self) -> Iterator[Line]:
+        if self.number == ROOTS[type(self.config)]:
+            yield from self.table(parameters(self.config))
+        elif self.number in PARAMETERS:
+            extra = POSITIONAL.get(self.config.positions, {}) if self.number in ("4", "5") else {}
+            extra = {name if self.number == "5" else split(name)[0]: shape for name, shape in extra.items()}
+            table = {name: s for name, s in (PARAMETERS[self.number] | extra).items() if self.has(split(name)[0])}
+            yield from self.table(table)
+
+    def has(self, name: str) -> bool:
+        return name not in self.config.absent and not (name == "beta" and self.program.no_beta)
+
+    def table(self, table: Shapes) -> Iterator[Line]:
+        """Rows of a table of parameters: what there is once, and what there is for every layer or head."""
+        for count, entries in groupby(table.items(), lambda entry: self.count(split(entry[0])[1])):
+            rows = list(self.rows(LETTERS.get(count, ""), [(split(name)[0], shape) for name, shape in entries]))
+            if not count:
+                yield from (Line("", 0, row) for row in rows)
+                continue
+            every: Parts = ("for", Infix("∈", Sym(LETTERS[count]), Fence("[]", (self.dimension(count),))), ":")
+            if len(rows) == 1:
+                yield Line("", 0, (*every, *rows[0]))
+            else:
+                yield Line("", 0, every)
+                yield from (Line("", 1, row) for row in rows)
+        if self.number == "5":
+            yield Line("", 0, (self.one_head(table),))
+
+    def count(self, count: str) -> str:
+        return "H" if count == "H_kv" and self.config.H_kv == self.config.H else count
+
+    def one_head(self, table: Shapes) -> Node:
+        """W_qkv^h = (W_q^h, b_q^h, …); with groups W_qkv^{h,g}."""
+        counted = [(name, Sym(LETTERS[self.count(count)])) for name, count in map(split, table) if count]
+        of = tuple(dict.fromkeys(letter for _, letter in counted))
+        return Infix("=", member("W_qkv", of, above=True), Fence("()", tuple(member(*c, above=True) for c in counted)))
+
+    def rows(self, letter: str, entries: list[tuple[str, str | Shapes]]) -> Iterator[Parts]:
+        """Rows like W_q^h ∈ …, b_q^h ∈ …: bundles, norms, and the others by four; a bundle is one Algorithm 5."""
+        for kind, group in groupby(entries, _kind):
+            pairs = []
+            for name, shape in group:
+                symbol = member(name, Sym(letter), above=letter in "hg") if letter else Sym(name)
+                pairs.append((symbol, self.space(shape) if isinstance(shape, str) else Words("Algorithm 5")))
+            if kind == "bundle":
+                yield (*_listed([symbol for symbol, _ in pairs]), ": parameters of Algorithm 5")
+                continue
+            spaces = [list(same) for _, same in groupby(pairs, lambda pair: pair[1])]
+            for start in range(0, len(spaces), 4):
+                yield self.members(pair for same in spaces[start : start + 4] for pair in same)
+
+    # spaces
+
+    def members(self, pairs: Iterable[tuple[Node, Node]]) -> Parts:
+        """gamma, beta ∈ S, W ∈ T"""
+        parts: list[Node | str] = []
+        for space, group in groupby(pairs, lambda pair: pair[1]):
+            *others, last = (symbol for symbol, _ in group)
+            for shown in (*others, Infix("∈", last, space)):
+                parts += [",", shown] if parts else [shown]
+        return tuple(parts)
+
+    def space(self, spec: str) -> Node:
+        """The set that a spec of SPACES or a shape of the table of parameters means."""
+        first, *shape = spec.split()
+        if first.startswith("["):
+            base: Node = Fence("[]", (self.dimension(first[1:-1]),))
+        else:
+            base, shape = (SETS[first], shape) if first in SETS else (Sym("reals"), [first, *shape])
+        return Power(base, reduce(lambda a, b: Infix("×", a, b), map(self.dimension, shape))) if shape else base
+
+    def dimension(self, word: str) -> Node:
+        """A size as a symbol or as the model's number."""
+        if word == "length(x)":
+            return Apply(Words("length"), (Sym("x"),))
+        if self.number == "3":
+            word = word.replace("d_e", "d_in")
+        elif self.program.numbers:
+            word = {"d_x": "d_e", "d_z": "d_e", "d_out": "d_mid" if self.number == "4" else "d_e"}.get(word, word)
+        factors = word.split("*")
+        varies = self.number.startswith("6") and widths_differ(self.config)
+        if self.program.numbers and all(f.isdigit() or hasattr(self.config, f) for f in factors) and not varies:
+            return Num(size(word, self.config))
+        symbols: list[Node] = [Num(int(f)) if f.isdigit() else Sym(f) for f in factors]
+        return reduce(lambda a, b: Infix("", a, b), symbols)
+
+
+def _count(a: ast.arg) -> str:
+    """How many there are of an argument that is a family, "" if it is one thing."""
+    return {"Sequences": "N_data", "Sequence[Array]": "T"}.get(annotation(a), "")
+
+
+def _as_argument(a: ast.arg) -> Node:
+    """An argument in the title: x, or x_{1:N_data} if it is a family."""
+    return member(a.arg, Infix(":", Num(1), Sym(_count(a)))) if _count(a) else Sym(a.arg)
+
+
+def _listed(nodes: list[Node]) -> Parts:
+    return tuple(part for node in nodes for part in (",", node))[1:]
+
+
+def _kind(entry: tuple[str, str | Shapes]) -> str:
+    """Parameters that share a row: bundles, norms, everything else."""
+    name, shape = entry
+    return "bundle" if isinstance(shape, dict) else "norm" if name.startswith(("gamma", "beta")) else "mlp"

@@ -1,0 +1,64 @@
+"""The rule of a mask as an expression over t (the token that is asked) and t_prime (the one that asks).
+
+It is read from the source of the mask's class, its numbers put in: `t_z <= t_x` of `Causal` is t <= t'.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from dataclasses import fields
+from functools import cache, reduce
+from pathlib import Path
+
+from transformulary.paper import masks
+from transformulary.paper.masks import Mask
+
+
+def rule(mask: Mask) -> ast.expr:
+    """The expression that is true where t_prime may attend to t; the constant True for `Full`."""
+    if len(mask.members) > 1:
+        return reduce(lambda a, b: ast.BinOp(a, ast.BitOr(), b), map(rule, mask.members))
+    *named, result = copy.deepcopy(_body(type(mask).__name__))
+    assert isinstance(result, ast.Return) and result.value
+    values: dict[str, ast.expr] = {"t_z": ast.Name("t"), "t_x": ast.Name("t_prime")}
+    numbers = {f.name: ast.Constant(getattr(mask, f.name)) for f in fields(mask)}
+    for statement in named:
+        assert isinstance(statement, ast.Assign)
+        values[ast.unparse(statement.targets[0])] = _Rule(values, numbers).visit(statement.value)
+    return _Rule(values, numbers).visit(result.value)  # type: ignore[no-any-return]
+
+
+@cache
+def _body(name: str) -> list[ast.stmt]:
+    """The statements of one class's __call__, without its docstring."""
+    tree = ast.parse(Path(masks.__file__).read_text(encoding="utf-8"))
+    kind = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    call = next(node for node in kind.body if isinstance(node, ast.FunctionDef) and node.name == "__call__")
+    return [s for s in call.body if not isinstance(s, ast.Expr)]
+
+
+class _Rule(ast.NodeTransformer):
+    """Names and the mask's numbers replaced by what they are; x == x, which only broadcasts, is true."""
+
+    def __init__(self, values: dict[str, ast.expr], numbers: dict[str, ast.Constant]) -> None:
+        self.values, self.numbers = values, numbers
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return copy.deepcopy(self.values.get(node.id, node))
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        return self.numbers[node.attr]
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        same = isinstance(node.ops[0], ast.Eq) and ast.unparse(node.left) == ast.unparse(node.comparators[0])
+        return ast.Constant(True) if same else node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.BitAnd) and isinstance(node.left, ast.Constant) and node.left.value is True:
+            return node.right
+        if isinstance(node.op, ast.Sub) and all(isinstance(x, ast.Constant) for x in (node.left, node.right)):
+            return ast.Constant(node.left.value - node.right.value)  # type: ignore[attr-defined]
+        return node

@@ -1,0 +1,174 @@
+"""The tree between the oracle's source and a page: what a formula and a line are made of.
+
+A printer (`text.py`) is one function over these kinds.  Where parentheses go follows from `level`, a rule
+that every printer shares, applied to what its own notation leaves ambiguous.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sym:
+    """A symbol by the paper's name ("W_mlp1"), and its indices below (e_t) or above (Y^h)."""
+
+    name: str
+    low: tuple[Node, ...] = ()
+    high: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True)
+class Num:
+    """A number."""
+
+    value: int | float
+
+
+@dataclass(frozen=True)
+class Words:
+    """The name of a function, or words: upright in print."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Infix:
+    """left op right; the operator "" is the product of matrices or with a number, which shows as nothing."""
+
+    op: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """An operator before its operand: minus, not, log, gradient."""
+
+    op: str
+    body: Node
+
+
+@dataclass(frozen=True)
+class Root:
+    """A square root."""
+
+    body: Node
+
+
+@dataclass(frozen=True)
+class Power:
+    """base^exponent; the exponent Words("T") is the transpose."""
+
+    base: Node
+    exponent: Node
+
+
+@dataclass(frozen=True)
+class Frac:
+    """above / below."""
+
+    above: Node
+    below: Node
+
+
+@dataclass(frozen=True)
+class Big:
+    """The sum of `body` where `where` holds ("t = 1", "t in T"), up to `up`."""
+
+    where: Node
+    up: Node | None
+    body: Node
+
+
+@dataclass(frozen=True)
+class Apply:
+    """function(given | parameters), or function(given)."""
+
+    function: Node
+    given: tuple[Node, ...]
+    parameters: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """base[at, at]; an index that is None is the whole range."""
+
+    base: Node
+    at: tuple[Node | None, ...]
+
+
+@dataclass(frozen=True)
+class Fence:
+    """Items between a pair of brackets: "[]", "{}", "[[ ]]", ceiling, floor, set."""
+
+    kind: str
+    items: tuple[Node, ...]
+    separator: str = ", "
+
+
+Node = Sym | Num | Words | Infix | Prefix | Root | Power | Frac | Big | Apply | Entry | Fence
+
+#: How tightly an operator binds.  Equal levels group from the left.
+LEVELS = {
+    "such that": 0,
+    "∨": 1,
+    "∧": 2,
+    **dict.fromkeys(("←", "=", "≡", "≠", "≤", "≥", "<", ">", "∈", "∝", ":"), 3),
+    "+": 4,
+    "−": 4,
+    "⊙": 5,
+    "×": 7,
+    "mod": 7,
+    **dict.fromkeys(("", "·"), 8),
+}
+RELATION, BIG, FRACTION, PRODUCT, POWER, ATOM = 3, 6, 7, 8, 9, 10
+
+
+def level(node: Node) -> int:
+    """How tightly the outermost operation of a formula binds; a loose one inside a tight one needs parentheses."""
+    match node:
+        case Infix(op):
+            return LEVELS[op]
+        case Prefix("−"):
+            return LEVELS["−"]
+        case Prefix("log"):
+            return PRODUCT
+        case Big():
+            return BIG
+        case Frac():
+            return FRACTION
+        case Power() | Root() | Prefix():
+            return POWER
+        case Num(value) if value < 0:
+            return LEVELS["−"]
+    return ATOM
+
+
+#: Words that govern a line, set in bold where there is bold.
+KEYWORDS = frozenset({"for", "do", "while", "end", "if", "then", "else", "return"})
+
+
+@dataclass(frozen=True)
+class Line:
+    """One printed line: the paper's number ("" for a remark), its depth, and words (str) and formulas in turn."""
+
+    label: str
+    depth: int
+    parts: tuple[Node | str, ...]
+
+
+@dataclass(frozen=True)
+class Box:
+    """One algorithm as the paper prints it.
+
+    number   "10", "4r"
+    title    what computes what: P <- DTransformer(x | theta)
+    head     (heading, lines of it): Input, Output, Hyperparameters, Parameters; a line's label is empty
+    lines    the numbered lines
+    """
+
+    number: str
+    title: Node
+    head: tuple[tuple[str, tuple[Line, ...]], ...]
+    lines: tuple[Line, ...]

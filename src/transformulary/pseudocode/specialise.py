@@ -1,0 +1,266 @@
+"""Partial evaluation: the oracle's source and one config -> the statements that this model executes.
+
+Choices of the config are decided (`if c.…`, TABLE[c.…], a choice that has no number of its own), and a
+parameter that the model lacks is a 0 that folds away.  Sizes stay symbols or become numbers.  What comes out
+is Python again: compiled, it computes bitwise what the oracle computes.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from functools import cached_property
+from typing import Any
+
+from transformulary.errors import ConfigError
+from transformulary.oracle.source import Source, read
+from transformulary.paper import Config, DTransformerConfig, EDTransformerConfig, ETransformerConfig, parameters
+
+#: The architecture of each config, which is where a run begins.
+ROOTS: dict[type, str] = {EDTransformerConfig: "8", ETransformerConfig: "9", DTransformerConfig: "10"}
+
+
+class Program:
+    """The oracle's algorithms as one model executes them.
+
+    config   the model's
+    numbers  whether sizes are the model's numbers or symbols
+    """
+
+    def __init__(self, config: Config, numbers: bool = False, source: Source | None = None) -> None:
+        self.config, self.numbers, self.source = config, numbers, source or read()
+        self._done: dict[str, ast.FunctionDef] = {}
+
+    def __getitem__(self, name: str) -> ast.FunctionDef:
+        """The specialised function `name`.  Raises ConfigError where it is for another architecture."""
+        if name not in self._done:
+            self._done[name] = self._specialised(self.source.functions[name])
+        return self._done[name]
+
+    def _specialised(self, function: ast.FunctionDef) -> ast.FunctionDef:
+        wanted = architecture(function)
+        if wanted not in ("", "Any", type(self.config).__name__):
+            raise ConfigError(
+                f"Algorithm {self.source.numbers[function.name]} is for a {wanted}, and this model is a "
+                f"{type(self.config).__name__}, which runs Algorithm {ROOTS[type(self.config)]}."
+            )
+        return _Specialiser(self, function).result
+
+    @cached_property
+    def executed(self) -> list[str]:
+        """The names of all algorithms that the model's forward pass executes, in the order of their numbers."""
+        todo, found = [self.source.name(ROOTS[type(self.config)])], set[str]()
+        while todo:
+            name = todo.pop()
+            if name and name not in found:
+                found.add(name)
+                todo += [n.id for n in ast.walk(self[name]) if isinstance(n, ast.Name) and n.id in self.source.numbers]
+        return sorted(found, key=lambda name: order(self.source.numbers[name]))
+
+    def visible(self, name: str) -> tuple[list[ast.arg], list[ast.arg]]:
+        """The arguments of a function that its lines use, and so its callers print: (inputs, parameters).
+
+        The bar between them is the signature's `/`; sequences of tokens are inputs wherever they stand.
+        """
+        function = self[name]
+        used = {n.id for n in ast.walk(ast.Module(function.body, [])) if isinstance(n, ast.Name)} - {"c", "rng"}
+        shown = [a for a in (*function.args.posonlyargs, *function.args.args) if a.arg in used]
+        before = [a for a in shown if a in function.args.posonlyargs or "Sequence" in annotation(a)]
+        return before, [a for a in shown if a not in before]
+
+    @cached_property
+    def no_beta(self) -> bool:
+        """Whether no norm of the model has an offset, so that Algorithm 6 has none."""
+        return not any(name.startswith("beta") for name in parameters(self.config))
+
+
+def widths_differ(config: Config) -> bool:
+    """Whether norms work at two widths, d_e and d_f, so that d_e in Algorithm 6 is no one number."""
+    return getattr(config, "d_f", config.d_e) != config.d_e
+
+
+def order(number: str) -> tuple[int, str]:
+    """Sorts "4", "4r", "5", "10"."""
+    digits = number.rstrip("abcdefghijklmnopqrstuvwxyz")
+    return int(digits), number.removeprefix(digits)
+
+
+def architecture(function: ast.FunctionDef) -> str:
+    """The config that a function takes: "DTransformerConfig"; "Any" or "" where it runs in all architectures."""
+    return next((annotation(a) for a in function.args.args if a.arg == "c"), "")
+
+
+def annotation(argument: ast.arg) -> str:
+    """The annotation of an argument as text, "" without one."""
+    return ast.unparse(argument.annotation) if argument.annotation else ""
+
+
+def is_number(node: ast.AST | None, value: float) -> bool:
+    """Whether a node is the literal number `value`."""
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value == value
+
+
+def is_cycle(node: ast.AST) -> bool:
+    """Whether a node is the mask of layer l where masks alternate: c.mask[l % 2]."""
+    whole = isinstance(node, ast.Subscript) and ast.unparse(node.value) == "c.mask"
+    return whole and not isinstance(node.slice, ast.Constant)  # type: ignore[attr-defined]
+
+
+def is_size(statement: ast.stmt) -> bool:
+    """Whether a statement only names sizes: H, H_kv = len(W.W_q), len(W.W_k)."""
+    if not isinstance(statement, ast.Assign):
+        return False
+    values = statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
+    return all(ast.unparse(v).startswith("len(") or ".shape[" in ast.unparse(v) for v in values)
+
+
+def names(target: ast.expr) -> list[str]:
+    """The names that an assignment binds."""
+    return [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
+
+
+class _Substitute(ast.NodeTransformer):
+    def __init__(self, values: dict[str, ast.expr]) -> None:
+        self.values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return copy.deepcopy(self.values.get(node.id, node)) if isinstance(node.ctx, ast.Load) else node
+
+
+class _Specialiser(ast.NodeTransformer):
+    """One function under one config."""
+
+    def __init__(self, program: Program, function: ast.FunctionDef) -> None:
+        self.program, self.config, self.source = program, program.config, program.source
+        self.path = self.source.files[function.name]
+        function = copy.deepcopy(function)
+        self.sizes = self._sizes(function)
+        values: dict[str, ast.expr] = {
+            argument.arg: ast.Constant(None)
+            for argument, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+            if isinstance(default, ast.Constant) and default.value is None
+        }
+        if program.no_beta:
+            values["beta"] = ast.Constant(0)
+        if program.numbers:
+            values |= {name: ast.Constant(size) for name, size in self.sizes.items()}
+        function.body = self._block(function.body, values)
+        self.result = ast.fix_missing_locations(function)
+
+    def _sizes(self, function: ast.FunctionDef) -> dict[str, int]:
+        """The sizes that a function names itself and that are the config's: d_attn = len(...)."""
+        found = {name for s in function.body if is_size(s) for name in names(s.targets[0])}  # type: ignore[attr-defined]
+        if widths_differ(self.config):
+            found.discard("d_e")  # Algorithm 6 is used at both widths
+        return {name: getattr(self.config, name) for name in found if hasattr(self.config, name)}
+
+    def _block(self, statements: list[ast.stmt], values: dict[str, ast.expr]) -> list[ast.stmt]:
+        """Specialise statements; a choice without a number of its own is put in place."""
+        out: list[ast.stmt] = []
+        for statement in statements:
+            choice = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.IfExp)
+            chosen = choice and not self.source.label(self.path, statement)
+            new = self.visit(_Substitute(values).visit(copy.deepcopy(statement)))
+            for s in new if isinstance(new, list) else [new]:
+                if chosen:
+                    values = values | {names(s.targets[0])[0]: s.value}
+                else:
+                    out.append(s)
+        return out
+
+    def _known(self, node: ast.expr) -> tuple[bool, Any]:
+        """(True, value) of an expression that uses nothing but the config."""
+        used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        if not used <= {"c", "len"} or any(isinstance(n, ast.Lambda | ast.GeneratorExp) for n in ast.walk(node)):
+            return False, None
+        code = compile(ast.fix_missing_locations(ast.Expression(copy.deepcopy(node))), "<choice>", "eval")
+        return True, eval(code, {"__builtins__": {"len": len}, "c": self.config})
+
+    # statements
+
+    def visit_If(self, node: ast.If) -> Any:
+        known, value = self._known(node.test)
+        if not known:
+            return self.generic_visit(node)
+        return self._block(node.body if value else node.orelse, {})
+
+    def visit_For(self, node: ast.For) -> ast.For:
+        node.iter, node.body = self.visit(node.iter), self._block(node.body, {})
+        return node
+
+    def visit_While(self, node: ast.While) -> ast.While:
+        node.test, node.body = self.visit(node.test), self._block(node.body, {})
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        node.body = self._block(node.body, {})
+        return node
+
+    # expressions
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        known, value = self._known(node.test)
+        return self.visit(node.body if value else node.orelse) if known else self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        if isinstance(node.value, ast.Name) and node.value.id == "c":
+            value = getattr(self.config, node.attr)
+            literal = type(value) is float or (type(value) is int and self.program.numbers)
+            return ast.Constant(value) if literal else node
+        if node.attr in self.config.absent:
+            return ast.Constant(0)
+        return self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        """TABLE[c.…] is the entry; a member of an absent parameter is 0; c.mask[l % k] is a cycle of masks."""
+        if isinstance(node.value, ast.Name) and (table := self.source.tables.get(node.value.id)):
+            known, key = self._known(node.slice)
+            assert known, f"{ast.unparse(node)} must be decided by the config"
+            return self.visit(copy.deepcopy(table[key]))
+        if ast.unparse(node.value) == "c.mask":
+            return self._masks(node)
+        node.value, node.slice = self.visit(node.value), self.visit(node.slice)
+        return ast.Constant(0) if is_number(node.value, 0) else node
+
+    def _masks(self, node: ast.Subscript) -> ast.expr:
+        """c.mask[0] where all layers have the same mask, else c.mask[l % 2]: values, which print as their rules."""
+        masks = self.config.mask  # type: ignore[union-attr]
+        node.slice = ast.Constant(0) if len(set(masks)) == 1 else _Length(len(masks)).visit(node.slice)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        node.func, node.args = self.visit(node.func), [self.visit(a) for a in node.args]
+        if isinstance(node.func, ast.Lambda):
+            given = {a.arg: value for a, value in zip(node.func.args.args, node.args, strict=True)}
+            return self.visit(_Substitute(given).visit(node.func.body))
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        a, b = node.left, node.right = self.visit(node.left), self.visit(node.right)
+        sizes = [self.sizes.get(getattr(x, "id", "")) for x in (a, b)]
+        match node.op:
+            case ast.FloorDiv() if all(sizes):  # H // H_kv: the size of a group
+                return ast.Constant(sizes[0] // sizes[1])  # type: ignore[operator]
+            case ast.Add() if is_number(a, 0):
+                return b
+            case ast.Add() | ast.Sub() if is_number(b, 0):
+                return a
+            case ast.Mult() | ast.MatMult() if is_number(a, 0) or is_number(b, 0):
+                return ast.Constant(0)
+            case ast.Mult() if is_number(a, 1):
+                return b
+            case ast.Mult() | ast.Div() | ast.FloorDiv() if is_number(b, 1):
+                return a
+        if all(isinstance(x, ast.Constant) for x in (a, b)):
+            return ast.Constant(self._known(node)[1])
+        return node
+
+
+class _Length(ast.NodeTransformer):
+    """len(c.mask) as a number."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        return ast.Constant(self.length)

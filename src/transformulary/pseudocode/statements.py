@@ -1,0 +1,157 @@
+"""Statements of a specialised algorithm as numbered lines."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from transformulary.pseudocode.formulas import Formulas, series
+from transformulary.pseudocode.nodes import Apply, Frac, Infix, Line, Node, Num, Power, Prefix, Sym, Words
+from transformulary.pseudocode.notation import member
+from transformulary.pseudocode.specialise import Program, annotation, is_cycle, order
+
+Parts = tuple[Node | str, ...]
+
+
+def lines(program: Program, name: str) -> tuple[Line, ...]:
+    """The lines of one algorithm with the paper's numbers, its numbered `end`s included."""
+    return tuple(_Lines(program, name).block(program[name].body, 0))
+
+
+class _Lines:
+    """The lines of one function."""
+
+    def __init__(self, program: Program, name: str) -> None:
+        self.source, self.path = program.source, program.source.files[name]
+        arguments = program[name].args
+        positions = (a.arg for a in arguments.posonlyargs + arguments.args if annotation(a) in ("Token", "Position"))
+        self.config, self.formula = program.config, Formulas(program, positions)
+
+    def label(self, statement: ast.stmt) -> str:
+        return self.source.label(self.path, statement) or ""
+
+    def block(self, body: list[ast.stmt], depth: int) -> Iterator[Line]:
+        for statement, following in zip(body, [*body[1:], None], strict=True):
+            if remark := self.source.notes.get((self.path, statement.lineno - 1)):
+                yield Line("", depth, (f"-- {remark}",))
+            yield from self.statement(statement, following, depth)
+
+    def statement(self, s: ast.stmt, following: ast.stmt | None, depth: int) -> Iterator[Line]:
+        """The lines of one statement; one without a number has none."""
+        label = self.label(s)
+        match s:
+            case ast.For():
+                yield from self.masks_by_layer(s, depth)
+                yield from self.loop(("for", *self.counted(s), "do"), s.body, label, depth)
+            case ast.While():
+                yield from self.loop(("while", self.formula(s.test), "do"), s.body, label, depth)
+            case ast.FunctionDef():
+                yield from self.loss(s, depth)
+            case ast.Return(value=ast.expr() as value) if label:
+                yield Line(label, depth, ("return", self.formula(value)))
+            case ast.Assign() if label and self.returns(following, s.targets[0]):
+                yield Line(label, depth, ("return", Infix("=", self.formula(s.targets[0]), self.formula(s.value))))
+            case ast.Assign() if label:
+                yield from self.assignment(s, label, depth)
+
+    def returns(self, following: ast.stmt | None, target: ast.expr) -> bool:
+        """Whether what follows only returns `target`: the two are one line in print."""
+        unnumbered = isinstance(following, ast.Return) and not self.label(following)
+        return unnumbered and ast.unparse(following.value) == ast.unparse(target)  # type: ignore[union-attr]
+
+    # loops
+
+    def loop(self, head: Parts, body: list[ast.stmt], label: str, depth: int) -> Iterator[Line]:
+        """A loop, whose `end` has the number after its last line's."""
+        yield Line(label, depth, head)
+        last = label
+        for line in self.block(body, depth + 1):
+            last = line.label or last
+            yield line
+        yield Line(str(order(last)[0] + 1), depth, ("end",))
+
+    def counted(self, s: ast.For) -> Iterator[Node | str]:
+        """l = 1, 2, …, L"""
+        first, *others = series(self.formula(s.iter.args[0]))  # type: ignore[attr-defined]
+        yield Infix("=", self.formula.symbol(ast.unparse(s.target)), first)
+        for value in others:
+            yield from (",", value)
+
+    def masks_by_layer(self, s: ast.For, depth: int) -> Iterator[Line]:
+        """Where masks alternate, what Mask_l is: one rule for every remainder of l."""
+        if not any(map(is_cycle, ast.walk(s))):
+            return
+        masks, l = self.config.mask, Sym("l")  # type: ignore[union-attr]
+        for i, mask in enumerate(masks, 1):
+            which: Parts = (Infix("=", Infix("mod", l, Num(len(masks))), Num(i % len(masks))),)
+            if len(masks) == 2:
+                which = (l, "odd" if i == 1 else "even")
+            yield Line("", depth, (self.formula.mask_is(mask, member("Mask", l)), "for", *which))
+
+    def loss(self, function: ast.FunctionDef, depth: int) -> Iterator[Line]:
+        """A function of theta inside an algorithm: P(theta) ← …, loss(theta) = …"""
+        at = Sym(function.args.args[0].arg)
+        for s in function.body:
+            if isinstance(s, ast.Assign):
+                self.formula.given[ast.unparse(s.targets[0])] = at
+                yield from self.assignment(s, self.label(s), depth)
+            if isinstance(s, ast.Return) and s.value:
+                left = Apply(Words(function.name), (at,))
+                yield Line(self.label(s), depth, (Infix("=", left, self.formula(s.value)),))
+
+    # assignments
+
+    def assignment(self, s: ast.Assign, label: str, depth: int) -> Iterator[Line]:
+        """One assignment, in the form that its right-hand side asks for."""
+        target = s.targets[0]
+        match s.value:
+            case ast.ListComp() as members:
+                yield from self.family(target, members, label, depth)
+            case ast.Call(func=ast.Name(id="columns"), args=[ast.GeneratorExp() as vectors]):
+                t = vectors.generators[0].target
+                column = ast.Subscript(target, ast.Tuple([ast.Slice(), t]))
+                yield Line(label, depth, (*self.each(vectors.generators[0]), self.becomes(column, vectors.elt)))
+            case ast.Call(func=ast.Name(id="matrix"), args=[ast.GeneratorExp(elt=ast.ListComp() as row) as entries]):
+                at = [entries.generators[0].target, row.generators[0].target]
+                entry = ast.Subscript(target, ast.Tuple(at))
+                yield Line(label, depth, (*self.for_all(at), self.becomes(entry, row.elt)))
+            case ast.Call(func=ast.Name(id="where"), args=[ast.Call(args=at) as condition, _, otherwise]):
+                entry = ast.Subscript(target, ast.Tuple(at))
+                unless = Prefix("¬", self.formula(condition))
+                yield Line(label, depth, (*self.for_all(at), "if", unless, "then", self.becomes(entry, otherwise)))
+            case ast.Call(func=ast.Name(id="sample"), args=[ast.Call(args=[p, tau]), _]):
+                q = Infix("∝", Words("q"), Power(self.formula(p), Frac(Num(1), self.formula(tau))))
+                yield Line(label, depth, ("sample a token", self.formula(target), "from", q))
+            case ast.Call(func=ast.Name(id="randomly"), args=[a, b, p, _]):
+                first = self.becomes(target, a)
+                yield Line(label, depth, (first, "with probability", self.formula(p), ", else", self.formula(b)))
+            case value:
+                yield Line(label, depth, (self.becomes(target, value),))
+
+    def becomes(self, target: ast.expr, value: ast.expr) -> Node:
+        right = self.formula(value)  # before the target, which this line may bind anew
+        return Infix("←", self.formula(target), right)
+
+    def each(self, generator: ast.comprehension) -> Parts:
+        return ("for", self.formula.range(generator), ":")
+
+    def for_all(self, indices: list[ast.expr]) -> Parts:
+        first, *others = (self.formula.symbol(ast.unparse(i)) for i in indices)
+        return ("∀", first, *(part for i in others for part in (",", i)), ":")
+
+    def family(self, target: ast.expr, members: ast.ListComp, label: str, depth: int) -> Iterator[Line]:
+        """for t ∈ [ell]: e_t ← …; two lines where the member has a number of its own (Algorithm 5).
+
+        Members that i numbers are the entries of a vector: a[i].
+        """
+        name, generator = ast.unparse(target), members.generators[0]
+        right = self.formula(members.elt)
+        if ast.unparse(generator.target) != "i":
+            self.formula.families[name] = generator
+        left = self.formula(ast.Subscript(target, generator.target))
+        own = self.source.labels.get((self.path, members.elt.end_lineno or 0), label)
+        if own == label:
+            yield Line(label, depth, (*self.each(generator), Infix("←", left, right)))
+        else:
+            yield Line(label, depth, self.each(generator))
+            yield Line(own, depth + 1, (Infix("←", left, right),))
