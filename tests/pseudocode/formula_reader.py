@@ -36,7 +36,12 @@ def tokens(text):
         match = TOKEN.match(text, at)
         if not match:
             raise SyntaxError(f"cannot read {text[at:]!r}")
-        found.append((match.lastgroup, match[match.lastgroup].strip("_^") if match.lastgroup in ("low", "high") else match[match.lastgroup]))
+        found.append(
+            (
+                match.lastgroup,
+                match[match.lastgroup].strip("_^") if match.lastgroup in ("low", "high") else match[match.lastgroup],
+            )
+        )
         at = match.end()
     return found
 
@@ -117,8 +122,10 @@ class _Reader:
 
     def product(self):
         left = self.power()
-        while self.sees("·", "√", "(", "[", "∇", "Σ", "⌈", "⌊") or self.now[0] in ("number", "letter") or (
-            self.now[0] == "word" and self.now[1] != "mod"
+        while (
+            self.sees("·", "√", "(", "[", "∇", "Σ", "⌈", "⌊")
+            or self.now[0] in ("number", "letter")
+            or (self.now[0] == "word" and self.now[1] != "mod")
         ):
             if self.sees("·"):
                 self.take()
@@ -244,7 +251,9 @@ class _Reader:
         return self.disjunction()
 
     def is_rule(self):
-        return self.tokens[self.at + 1][1] == "≡" or self.tokens[self.at + 3][1] == "," and self.tokens[self.at + 6][1] == "="
+        return self.tokens[self.at + 1][1] == "≡" or (
+            self.tokens[self.at + 3][1] == "," and self.tokens[self.at + 6][1] == "="
+        )
 
     def rule(self):
         self.take("Mask")
@@ -300,8 +309,17 @@ def _transposed(a):
 
 OPERATORS = {"conjunction": ("∨",), "relation": ("∧",), "sum": ("=", "≠", "≤", "≥", "<", ">"), "fraction": ("⊙",)}
 OPERATIONS = {
-    **{"∨": lambda a, b: a or b, "∧": lambda a, b: a and b, "=": lambda a, b: a == b, "≠": lambda a, b: a != b},
-    **{"≤": lambda a, b: a <= b, "≥": lambda a, b: a >= b, "<": lambda a, b: a < b, ">": lambda a, b: a > b},
-    **{"+": lambda a, b: a + b, "−": lambda a, b: a - b, "⊙": lambda a, b: a * b, "/": lambda a, b: a / b},
+    "∨": lambda a, b: a or b,
+    "∧": lambda a, b: a and b,
+    "=": lambda a, b: a == b,
+    "≠": lambda a, b: a != b,
+    "≤": lambda a, b: a <= b,
+    "≥": lambda a, b: a >= b,
+    "<": lambda a, b: a < b,
+    ">": lambda a, b: a > b,
+    "+": lambda a, b: a + b,
+    "−": lambda a, b: a - b,
+    "⊙": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
     "mod": lambda a, b: a % b,
 }

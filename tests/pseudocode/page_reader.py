@@ -9,8 +9,8 @@ import unicodedata
 from collections import defaultdict
 
 import numpy as np
-from pseudocode.formula_reader import FUNCTIONS, compiled
 
+from pseudocode.formula_reader import FUNCTIONS, compiled
 from transformulary.oracle import notation, theta
 
 SIZES = {"ℓ_max": "ell_max", "ℓ_gen": "ell_gen"}
@@ -58,13 +58,13 @@ class Page:
         title, *rows = text.splitlines()
         self.number, self.name, inside = re.fullmatch(r"Algorithm (\w+): \S+ ← (\w+)\((.*)\)", title).groups()
         self.parameters = re.split(r", | \| ", inside)
-        found = [re.match(r"(?P<label>[ \d]{3}[\da-z]|    )  (?P<indent>(?:    )*)(?P<words>\S.*)", row) for row in rows]
+        found = [
+            re.match(r"(?P<label>[ \d]{3}[\da-z]|    )  (?P<indent>(?:    )*)(?P<words>\S.*)", row) for row in rows
+        ]
         head = next(k for k, row in enumerate(rows) if re.match(r" *\d+[a-z]? ", row[:6]))
         self.remarks = [row.strip() for row in rows if row.strip().startswith("Mask_l")]
         self.lines = [
-            (m["label"].strip(), len(m["indent"]) // 4, m["words"])
-            for m in found[head:]
-            if m and m["label"].strip()
+            (m["label"].strip(), len(m["indent"]) // 4, m["words"]) for m in found[head:] if m and m["label"].strip()
         ]
 
 

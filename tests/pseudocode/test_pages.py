@@ -5,10 +5,10 @@ from collections import defaultdict
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from pseudocode.page_reader import Book
-from pseudocode.published import CONFIGS, SMALL, by_the_oracle, inputs, x, z
 
 import strategies
+from pseudocode.page_reader import Book
+from pseudocode.published import CONFIGS, SMALL, by_the_oracle, inputs, x, z
 from transformulary import oracle
 from transformulary.paper import DTransformerConfig, EDTransformerConfig, ETransformerConfig
 from transformulary.pseudocode import render
