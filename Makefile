@@ -22,7 +22,7 @@ demo: .venv/ready-demo
 	@$(PY) -m transformulary demo
 
 test: .venv/ready-test .venv/ready-data lint
-	$(PY) -m pytest -n auto -rs
+	$(PY) -m pytest -n auto -rfEs
 
 lint: .venv/ready-test
 	$(PY) -m ruff check .

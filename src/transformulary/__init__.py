@@ -11,11 +11,16 @@ __version__ = "0.1.0"
 #: Public name -> the module that defines it.
 _HOMES = {
     "Causal": "paper",
+    "DInference": "generate",
+    "DTransformer": "nn",
     "DTransformerConfig": "paper",
     "EDTransformerConfig": "paper",
     "ETransformerConfig": "paper",
     "Full": "paper",
     "Local": "paper",
+    "Tokenizer": "tokens",
+    "load": "models",
+    "save": "models",
 }
 
 __all__ = [*_HOMES]

@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "files": set(),
     "paper": set(),
     "oracle": {"paper"},
-    "pseudocode": {"paper"},  # the oracle is read as source text
+    "pseudocode": {"paper", "oracle"},  # of the oracle only oracle.source, its text: NumPy is not loaded
     "nn": {"paper"},
     "formats": {"paper"},
     "tokens": {"paper"},

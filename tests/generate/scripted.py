@@ -1,20 +1,17 @@
 """A language model that says what it is told to."""
 
 import torch
-from torch import nn
 
-from transformulary.nn import Remember
+from transformulary.nn import DTransformer, Remember
 from transformulary.paper import DTransformerConfig
 
 
-class Script(nn.Module):
+class Script(DTransformer):
     """After n tokens the next is script[n - 1], with certainty; after the script, its last token for ever."""
 
-    def __init__(self, script, N_V, ell_max=10_000):
-        super().__init__()
-        self.config = DTransformerConfig(N_V=N_V, ell_max=ell_max, L=1, H=1, d_e=1, d_mlp=1)
-        self.longest, self.script, self.calls = ell_max, script, []
-        self.W = nn.Parameter(torch.zeros(1))
+    def __init__(self, script, N_V, ell_max=1000):
+        super().__init__(DTransformerConfig(N_V=N_V, ell_max=ell_max, L=1, H=1, d_e=1, d_mlp=1))
+        self.script, self.calls = script, []
 
     def new_cache(self):
         """One memory, of which only the length is used."""
@@ -26,4 +23,4 @@ class Script(nn.Module):
         t = torch.arange(past[0].length, past[0].length + x.shape[1]).clamp(max=len(self.script) - 1)
         past[0].length += x.shape[1]
         logits = torch.full((1, x.shape[1], self.config.N_V), -torch.inf)
-        return logits.scatter(2, torch.tensor(self.script)[t][None, :, None], 0.0) + self.W
+        return logits.scatter(2, torch.tensor(self.script)[t][None, :, None], 0.0)

@@ -9,6 +9,7 @@ from generate.scripted import Script
 from transformulary.errors import AlgorithmError, CheckpointError, ConfigError, TokenError
 from transformulary.generate import DInference, Sampling
 from transformulary.generate.dinference import last, last_logits
+from transformulary.generate.sampling import draw
 from transformulary.nn import DTransformer
 from transformulary.paper import Causal, DTransformerConfig, Full, Local
 
@@ -40,7 +41,7 @@ def test_it_is_the_algorithm(choices):
     with torch.no_grad():
         for _ in range(8):
             q = sampling(model(torch.tensor([x]))[0, -1])
-            x = [*x, int(torch.multinomial(q, 1, generator=generator))]
+            x = [*x, draw(q, generator)]
 
     assert list(DInference(model, [3, 1, 4], 8, sampling, seed=7)) == x[3:]
 

@@ -1,6 +1,7 @@
 """From logits to the next token: hand-worked values, and properties of every filter."""
 
 import math
+from fractions import Fraction
 
 import pytest
 import torch
@@ -42,6 +43,17 @@ def test_top_p(p, mass, right):
     assert kept(top_p(logits, mass)) == right
 
 
+@given(p=st.lists(st.integers(0, 20), min_size=1, max_size=60).filter(any), mass=st.floats(0, 1))
+def test_top_p_is_the_definition(p, mass):
+    """Ranked by probability, then by id, the tokens kept are the shortest beginning whose mass reaches p."""
+    exact = [Fraction(n, sum(p)) for n in p]
+    ranked = sorted(range(len(p)), key=lambda i: (-exact[i], i))
+    reaches = (n for n in range(1, len(p)) if sum(exact[i] for i in ranked[:n]) >= Fraction(mass) - Fraction(1, 10**12))
+    right = {i + 1 for i in ranked[: next(reaches, len(p))] if p[i]}
+
+    assert kept(top_p(torch.tensor(p, dtype=torch.float64).log(), mass)) == right
+
+
 def test_top_p_of_1_keeps_what_is_too_small_to_be_seen_in_the_sum():
     """top_p = 1 keeps every token of positive probability, and changes no logit."""
     logits = torch.tensor([0.0, -60.0, -700.0], dtype=torch.float64)
@@ -58,6 +70,7 @@ def test_top_p_of_1_keeps_what_is_too_small_to_be_seen_in_the_sum():
         ([1.0, 3.0, 2.0], 0, {1, 2, 3}),
         ([2.0, 2.0, 1.0, 2.0], 2, {1, 2}),
         ([2.0, -math.inf, 1.0], 3, {1, 3}),
+        ([0.0] * 50, 3, {1, 2, 3}),
     ],
 )
 def test_top_k(logits, k, right):
@@ -121,7 +134,6 @@ def test_top_p_sees_what_top_k_left():
         {"tau": -1.0},
         {"tau": math.nan},
         {"top_k": -1},
-        {"top_k": 1.5},
         {"top_p": -0.1},
         {"top_p": 1.1},
         {"top_p": math.nan},

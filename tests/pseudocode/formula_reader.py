@@ -36,12 +36,7 @@ def tokens(text):
         match = TOKEN.match(text, at)
         if not match:
             raise SyntaxError(f"cannot read {text[at:]!r}")
-        found.append(
-            (
-                match.lastgroup,
-                match[match.lastgroup].strip("_^") if match.lastgroup in ("low", "high") else match[match.lastgroup],
-            )
-        )
+        found.append((match.lastgroup, match[match.lastgroup].lstrip("_^")))
         at = match.end()
     return found
 
@@ -79,7 +74,7 @@ class _Reader:
         return self.now[0] == "sign" and self.now[1] in signs
 
     def take(self, sign=None):
-        kind, text = self.now
+        text = self.now[1]
         if sign is not None and text != sign:
             raise SyntaxError(f"expected {sign}, found {text}")
         self.at += 1
@@ -155,10 +150,11 @@ class _Reader:
         body = self.fraction()
         if ".." in where:
             name, last = re.fullmatch(r"(\w+)=1\.\.(.+)", where).groups()
-            places = lambda env, last=compiled(last): range(1, int(last(env)) + 1)
-        else:
-            name, places = where.split("∈")[0], compiled(where.split("∈")[1])
-        return lambda env: sum(body(env | {name: i}) for i in places(env))
+            count = compiled(last)
+            return lambda env: sum(body(env | {name: i}) for i in range(1, int(count(env)) + 1))
+        name, places = where.split("∈")
+        chosen = compiled(places)
+        return lambda env: sum(body(env | {name: i}) for i in chosen(env))
 
     def atom(self):
         kind, text = self.now
@@ -251,9 +247,8 @@ class _Reader:
         return self.disjunction()
 
     def is_rule(self):
-        return self.tokens[self.at + 1][1] == "≡" or (
-            self.tokens[self.at + 3][1] == "," and self.tokens[self.at + 6][1] == "="
-        )
+        ahead = [text for _, text in self.tokens[self.at + 1 : self.at + 7]]
+        return ahead[:1] == ["≡"] or (ahead[2:3] == [","] and ahead[5:] == ["="])
 
     def rule(self):
         self.take("Mask")

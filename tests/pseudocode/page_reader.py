@@ -58,14 +58,9 @@ class Page:
         title, *rows = text.splitlines()
         self.number, self.name, inside = re.fullmatch(r"Algorithm (\w+): \S+ ← (\w+)\((.*)\)", title).groups()
         self.parameters = re.split(r", | \| ", inside)
-        found = [
-            re.match(r"(?P<label>[ \d]{3}[\da-z]|    )  (?P<indent>(?:    )*)(?P<words>\S.*)", row) for row in rows
-        ]
-        head = next(k for k, row in enumerate(rows) if re.match(r" *\d+[a-z]? ", row[:6]))
         self.remarks = [row.strip() for row in rows if row.strip().startswith("Mask_l")]
-        self.lines = [
-            (m["label"].strip(), len(m["indent"]) // 4, m["words"]) for m in found[head:] if m and m["label"].strip()
-        ]
+        numbered = (re.fullmatch(r"([ \d]{3}[\da-z])  ((?:    )*)(\S.*)", row) for row in rows)
+        self.lines = [(row[1].strip(), len(row[2]) // 4, row[3]) for row in numbered if row and row[1].strip()]
 
 
 class Env(dict):

@@ -41,6 +41,7 @@ CONFIGS = {
         **SMALL, L=6, d_attn=3, d_mid=2, mask=(Fixed(4, 2), Local(2) | Strided(3), Prefix(3), Full(), Strided(2))
     ),
     "T5's buckets": DTransformerConfig(**SMALL, L=1, positions="bucketed", norm="rms_norm", eps=1e-6),
+    "T5's buckets in both stacks": EDTransformerConfig(**SMALL, L_enc=1, L_dec=2, positions="bucketed", scale="none"),
     "a gate in each stack": EDTransformerConfig(**SMALL, L_enc=1, L_dec=1, mlp="gated", embedding_norm=True),
     **{
         kind: DTransformerConfig(**SMALL | {"d_e": 6, "H": 1}, L=1, positions=kind, eps=1e-5)

@@ -99,30 +99,7 @@ def test_small_boxes(number, head):
 
 def test_numbers_are_in_order():
     """Lettered algorithms stand after the one that they vary."""
-    assert numbers() == [
-        "1",
-        "2",
-        "2h",
-        "2s",
-        "2t",
-        "2v",
-        "3",
-        "4",
-        "4d",
-        "4r",
-        "5",
-        "6",
-        "6r",
-        "7",
-        "8",
-        "9",
-        "10",
-        "11",
-        "12",
-        "13",
-        "14",
-        "15",
-    ]
+    assert " ".join(numbers()) == "1 2 2h 2s 2t 2v 3 4 4d 4r 5 6 6r 7 8 9 10 11 12 13 14 15"
 
 
 @pytest.mark.parametrize("number", ["16", "0", "4x", "", "ten", -1])

@@ -275,6 +275,16 @@ def test_a_stream_never_splits_a_character(text):
     assert stream.rest() == ""
 
 
+def test_what_is_complete_is_not_held_back():
+    """Of a token with a whole character and the beginning of another, the whole one comes at once."""
+    tokenizer = Tokenizer.train("bytepairs", ["!👩 !👩"], 260)
+    stream = Stream(tokenizer)
+
+    pieces = [stream.push(i) for i in tokenizer.encode("!👩")]
+
+    assert pieces == ["!", "", "", "👩"]
+
+
 @pytest.mark.parametrize("ell", [0, 1, 7, 8, 9, 16])
 def test_chunks(ell):
     """Chunks are the sequence, none longer than ell_max, none empty."""

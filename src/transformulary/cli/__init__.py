@@ -158,7 +158,7 @@ def _first_line(verb: str) -> str:
         return ""
     with source.open(encoding="utf-8") as lines:
         line = lines.readline().strip().strip('"')
-    return line.partition(": ")[2] or line
+    return (line.partition(": ")[2] or line).rstrip(".")
 
 
 def _complain(name: str, message: str) -> int:

@@ -1,12 +1,11 @@
 """Algorithm 14: a decoder-only transformer continues a sequence of tokens."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from operator import index
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from transformulary.errors import AlgorithmError, ConfigError, TokenError
@@ -73,7 +72,7 @@ def _tokens(
     sampling: Sampling,
     generator: torch.Generator,
     eos: Collection[int],
-    banned: Tensor,
+    banned: Bool[Tensor, "N_V"],
 ) -> Iterator[int]:
     for _ in range(steps):  # 2
         l = logits(x)  # 3, 4
@@ -92,7 +91,7 @@ def last_logits(model: DTransformer, crop: bool) -> Logits:
     grows = all(mask.causal for mask in model.config.mask)
     past, seen = model.new_cache() if grows else [], 0
 
-    def logits(x: list[int]) -> Tensor:
+    def logits(x: list[int]) -> Float[Tensor, "N_V"]:
         nonlocal seen
         moves = crop and len(x) > model.longest
         if moves or not grows:
@@ -104,14 +103,14 @@ def last_logits(model: DTransformer, crop: bool) -> Logits:
 
 
 @torch.no_grad()
-def last(model: DTransformer, x: list[int], *past: Sequence[Memory]) -> Tensor:
+def last(model: DTransformer, x: list[int], *past: Sequence[Memory]) -> Float[Tensor, "N_V"]:
     """The logits (N_V,) after the last token of x, on the processor; no dropout, no gradient."""
     with evaluating(model):
-        P: Tensor = model(torch.tensor([x], device=next(model.parameters()).device), *past)
+        P: Float[Tensor, "1 ell N_V"] = model(torch.tensor([x], device=next(model.parameters()).device), *past)
     return P[0, -1].cpu()
 
 
-def check_prompt(x: list[int], N_V: int, longest: float) -> None:
+def check_prompt(x: list[int], N_V: int, longest: float | int) -> None:
     """Raises AlgorithmError or TokenError unless Algorithm 14 has a next token for the prompt."""
     if not x:
         raise AlgorithmError(
@@ -141,7 +140,7 @@ def random_numbers(seed: int | None) -> torch.Generator:
     return generator
 
 
-def outside(ids: Collection[int] | None, N_V: int) -> Tensor:
+def outside(ids: Collection[int] | None, N_V: int) -> Bool[Tensor, "N_V"]:
     """(N_V,) true for the tokens that may not be drawn.  Raises ConfigError if none may."""
     if ids is None:
         return torch.zeros(N_V, dtype=torch.bool)

@@ -4,12 +4,11 @@ Small functions of a vector of logits (N_V,); a logit of -inf is a token of prob
 applied is that of `Sampling.__call__`, here and everywhere: temperature, top-k, top-p.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from transformulary.errors import CheckpointError, ConfigError
@@ -29,22 +28,22 @@ class Sampling:
            the most probable token
 
     Raises:
-        ConfigError: tau is negative or NaN, top_k is negative or no whole number, top_p is outside [0, 1].
+        ConfigError: tau is negative or NaN, top_k is negative, top_p is outside [0, 1].
     """
 
-    tau: float = 1.0
+    tau: float | int = 1.0
     top_k: int = 0
-    top_p: float = 1.0
+    top_p: float | int = 1.0
 
     def __post_init__(self) -> None:
         if not self.tau >= 0:
             raise ConfigError(f"temperature = {self.tau}: it must be 0 (the most probable token) or more.")
-        if not isinstance(self.top_k, int) or self.top_k < 0:
-            raise ConfigError(f"top_k = {self.top_k}: it must be a whole number of tokens, or 0 for all of them.")
+        if self.top_k < 0:
+            raise ConfigError(f"top_k = {self.top_k}: it must be a number of tokens, or 0 for all of them.")
         if not 0 <= self.top_p <= 1:
             raise ConfigError(f"top_p = {self.top_p} is outside [0, 1]: it is a probability.")
 
-    def __call__(self, logits: Tensor) -> Tensor:
+    def __call__(self, logits: Float[Tensor, "N_V"]) -> Float[Tensor, "N_V"]:
         """q, the probabilities (N_V,) in float64 with which the next token is drawn.
 
         Raises:
@@ -54,7 +53,7 @@ class Sampling:
         return top_p(top_k(temperature(logits.double(), self.tau), self.top_k), self.top_p).softmax(0)
 
 
-def check(logits: Tensor) -> None:
+def check(logits: Float[Tensor, "N_V"]) -> None:
     """Raises CheckpointError unless a softmax of these logits is a distribution."""
     highest = float(logits.max())
     if not math.isfinite(highest):
@@ -64,37 +63,43 @@ def check(logits: Tensor) -> None:
         )
 
 
-def temperature(logits: Tensor, tau: float) -> Tensor:
+def temperature(logits: Float[Tensor, "N_V"], tau: float | int) -> Float[Tensor, "N_V"]:
     """log q, up to a constant, for q proportional to p^(1/tau); never overflows."""
     if tau == 0:
-        return top_k(logits, 1)
+        return keep(logits, logits.argmax(keepdim=True))  # the first of equals
     return torch.where(logits == -math.inf, logits, (logits - logits.max()) / tau)
 
 
-def top_k(logits: Tensor, k: int) -> Tensor:
+def top_k(logits: Float[Tensor, "N_V"], k: int) -> Float[Tensor, "N_V"]:
     """The k largest logits, the others -inf; among equals the lower ids stay; k = 0 keeps all."""
-    return keep(logits, order(logits)[:k]) if k else logits
+    if not 0 < k < len(logits):
+        return logits
+    least = logits.topk(k).values[-1]
+    above = (logits > least).nonzero()[:, 0]
+    equal = (logits == least).nonzero()[:, 0]
+    return keep(logits, torch.cat([above, equal[: k - len(above)]]))
 
 
-def top_p(logits: Tensor, p: float) -> Tensor:
+def top_p(logits: Float[Tensor, "N_V"], p: float | int) -> Float[Tensor, "N_V"]:
     """The smallest set of largest logits whose mass reaches p, at least one; the others -inf; p = 1 keeps all."""
     if p == 1:
         return logits
-    ranked = order(logits)
-    mass = logits.softmax(0)[ranked].cumsum(0)
-    return keep(logits, ranked[: 1 + int((mass < p - ROUNDING).sum())])
+    q = logits.softmax(0)
+    q = q[q > (1 - p) / (2 * len(q))]  # the others together are less than half of 1 - p: none is in the set
+    mass = q.sort(descending=True).values.cumsum(0)
+    return top_k(logits, 1 + int((mass < p - ROUNDING).sum()))
 
 
-def order(logits: Tensor) -> Tensor:
-    """Token ids from the most to the least probable; equals by id."""
-    return logits.argsort(descending=True, stable=True)
-
-
-def keep(logits: Tensor, ids: Tensor) -> Tensor:
+def keep(logits: Float[Tensor, "N_V"], ids: Int[Tensor, "n"]) -> Float[Tensor, "N_V"]:
     """These logits, and -inf for all other ids."""
     return torch.full_like(logits, -math.inf).index_copy(0, ids, logits[ids])
 
 
-def draw(q: Tensor, generator: torch.Generator) -> int:
-    """One token, drawn with the probabilities q."""
-    return int(torch.multinomial(q, 1, generator=generator))
+def draw(q: Float[Tensor, "N_V"], generator: torch.Generator) -> int:
+    """One token, drawn with the probabilities q; takes one random number from the generator.
+
+    It is the first token up to which the mass is at least u, uniform in (0, 1]: never one of probability 0.
+    """
+    mass = q.cumsum(0)
+    u = 1 - torch.rand((), dtype=mass.dtype, generator=generator)
+    return int(torch.searchsorted(mass, u * mass[-1]))

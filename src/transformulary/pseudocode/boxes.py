@@ -98,6 +98,11 @@ COLUMNS: dict[str, Node] = {
 }
 #: The sizes of an architecture, in the paper's order.
 SIZES = ("N_V", "ell_max", "L", "L_enc", "L_dec", "H", "H_kv", "d_e", "d_attn", "d_mid", "d_mlp", "d_f", "segments")
+#: What a bundle is: one more Algorithm 5; attention between sequences has no buckets of distances.
+BUNDLES: dict[str, Parts] = {
+    "bundle": (": parameters of Algorithm 5",),
+    "bundle without B": (": parameters of Algorithm 5, where", Infix("=", Sym("B", high=(Sym("h"),)), Num(0))),
+}
 #: The letter that counts the members of a family.
 LETTERS = {"L": "l", "L_enc": "l", "L_dec": "l", "H": "h", "H_kv": "g"}
 
@@ -211,17 +216,24 @@ class _Head:
 
     def rows(self, letter: str, entries: list[tuple[str, str | Shapes]]) -> Iterator[Parts]:
         """Rows like W_q^h ∈ …, b_q^h ∈ …: bundles, norms, and the others by four; a bundle is one Algorithm 5."""
-        for kind, group in groupby(entries, _kind):
+        for kind, group in groupby(entries, self.kind):
             pairs = []
             for name, shape in group:
                 symbol = member(name, Sym(letter), above=letter in "hg") if letter else Sym(name)
                 pairs.append((symbol, self.space(shape) if isinstance(shape, str) else Words("Algorithm 5")))
-            if kind == "bundle":
-                yield (*_listed([symbol for symbol, _ in pairs]), ": parameters of Algorithm 5")
+            if kind.startswith("bundle"):
+                yield (*_listed([symbol for symbol, _ in pairs]), *BUNDLES[kind])
                 continue
             spaces = [list(same) for _, same in groupby(pairs, lambda pair: pair[1])]
             for start in range(0, len(spaces), 4):
                 yield self.members(pair for same in spaces[start : start + 4] for pair in same)
+
+    def kind(self, entry: tuple[str, str | Shapes]) -> str:
+        """Parameters that share a row: bundles, norms, everything else."""
+        name, shape = entry
+        if isinstance(shape, dict):
+            return "bundle without B" if self.config.positions == "bucketed" and "B[H]" not in shape else "bundle"
+        return "norm" if name.startswith(("gamma", "beta")) else "other"
 
     # spaces
 
@@ -271,9 +283,3 @@ def _as_argument(a: ast.arg) -> Node:
 
 def _listed(nodes: list[Node]) -> Parts:
     return tuple(part for node in nodes for part in (",", node))[1:]
-
-
-def _kind(entry: tuple[str, str | Shapes]) -> str:
-    """Parameters that share a row: bundles, norms, everything else."""
-    name, shape = entry
-    return "bundle" if isinstance(shape, dict) else "norm" if name.startswith(("gamma", "beta")) else "mlp"

@@ -14,7 +14,8 @@ from typing import Any
 
 from transformulary.errors import ConfigError
 from transformulary.oracle.source import Source, read
-from transformulary.paper import Config, DTransformerConfig, EDTransformerConfig, ETransformerConfig, parameters
+from transformulary.paper import Config, DTransformerConfig, EDTransformerConfig, ETransformerConfig, Mask, parameters
+from transformulary.pseudocode.notation import HIDDEN
 
 #: The architecture of each config, which is where a run begins.
 ROOTS: dict[type, str] = {EDTransformerConfig: "8", ETransformerConfig: "9", DTransformerConfig: "10"}
@@ -63,7 +64,7 @@ class Program:
         The bar between them is the signature's `/`; sequences of tokens are inputs wherever they stand.
         """
         function = self[name]
-        used = {n.id for n in ast.walk(ast.Module(function.body, [])) if isinstance(n, ast.Name)} - {"c", "rng"}
+        used = {n.id for n in ast.walk(ast.Module(function.body, [])) if isinstance(n, ast.Name)} - HIDDEN
         shown = [a for a in (*function.args.posonlyargs, *function.args.args) if a.arg in used]
         before = [a for a in shown if a in function.args.posonlyargs or "Sequence" in annotation(a)]
         return before, [a for a in shown if a not in before]
@@ -98,6 +99,12 @@ def annotation(argument: ast.arg) -> str:
 def is_number(node: ast.AST | None, value: float) -> bool:
     """Whether a node is the literal number `value`."""
     return isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value == value
+
+
+def cycle(masks: tuple[Mask, ...]) -> tuple[Mask, ...]:
+    """The shortest cycle of masks that gives every layer the same one."""
+    n = len(masks)
+    return next(masks[:k] for k in range(1, n + 1) if n % k == 0 and masks == masks[:k] * (n // k))
 
 
 def is_cycle(node: ast.AST) -> bool:
@@ -224,8 +231,8 @@ class _Specialiser(ast.NodeTransformer):
 
     def _masks(self, node: ast.Subscript) -> ast.expr:
         """c.mask[0] where all layers have the same mask, else c.mask[l % 2]: values, which print as their rules."""
-        masks = self.config.mask  # type: ignore[union-attr]
-        node.slice = ast.Constant(0) if len(set(masks)) == 1 else _Length(len(masks)).visit(node.slice)
+        period = len(cycle(self.config.mask))  # type: ignore[union-attr]
+        node.slice = ast.Constant(0) if period == 1 else _Length(period).visit(node.slice)
         return node
 
     def visit_Call(self, node: ast.Call) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from transformulary.pseudocode.formulas import Formulas, series
 from transformulary.pseudocode.nodes import Apply, Frac, Infix, Line, Node, Num, Power, Prefix, Sym, Words
 from transformulary.pseudocode.notation import member
-from transformulary.pseudocode.specialise import Program, annotation, is_cycle, order
+from transformulary.pseudocode.specialise import Program, annotation, cycle, is_cycle, order
 
 Parts = tuple[Node | str, ...]
 
@@ -81,7 +81,7 @@ class _Lines:
         """Where masks alternate, what Mask_l is: one rule for every remainder of l."""
         if not any(map(is_cycle, ast.walk(s))):
             return
-        masks, l = self.config.mask, Sym("l")  # type: ignore[union-attr]
+        masks, l = cycle(self.config.mask), Sym("l")  # type: ignore[union-attr]
         for i, mask in enumerate(masks, 1):
             which: Parts = (Infix("=", Infix("mod", l, Num(len(masks))), Num(i % len(masks))),)
             if len(masks) == 2:
@@ -127,6 +127,7 @@ class _Lines:
                 yield Line(label, depth, (first, "with probability", self.formula(p), ", else", self.formula(b)))
             case value:
                 yield Line(label, depth, (self.becomes(target, value),))
+                self.formula.families.pop(ast.unparse(target), None)
 
     def becomes(self, target: ast.expr, value: ast.expr) -> Node:
         right = self.formula(value)  # before the target, which this line may bind anew

@@ -51,13 +51,12 @@ def _text(node: Node) -> str:
         case Words(words):
             return words
         case Infix(op, left, right):
-            first, second = _first(left, LEVELS[op]), text(right, LEVELS[op] + 1)
-            minus = LEVELS[op] > RELATION and second.startswith("−")
-            return first + SPACED.get(op, f" {op} ") + (f"({second})" if minus else second)
+            inside = text if LEVELS[op] <= RELATION else _inside
+            return _first(left, LEVELS[op]) + SPACED.get(op, f" {op} ") + inside(right, LEVELS[op] + 1)
         case Prefix("log", body):
             return f"log {text(body, ATOM)}"
         case Prefix(op, body):
-            return op + text(body, BIG)
+            return op + _inside(body, BIG)
         case Root(body):
             return "√" + text(body, ATOM)
         case Power(base, exponent):
@@ -66,7 +65,7 @@ def _text(node: Node) -> str:
             slash = " / " if isinstance(below, Big) or level(above) == PRODUCT else "/"
             return text(above, PRODUCT) + slash + text(below, BIG if isinstance(below, Big) else POWER)
         case Big(where, up, body):
-            return f"Σ_{{{_tight(where)}{'..' + _tight(up) if up else ''}}} {text(body, FRACTION)}"
+            return f"Σ_{{{_tight(where)}{'..' + _tight(up) if up else ''}}} {_inside(body, FRACTION)}"
         case Apply(function, given, parameters):
             return f"{text(function)}({' | '.join(', '.join(map(text, part)) for part in (given, parameters) if part)})"
         case Entry(base, at):
@@ -74,6 +73,12 @@ def _text(node: Node) -> str:
         case Fence(kind, items, separator):
             opening, closing = FENCES[kind]
             return opening + separator.join(map(text, items)) + closing
+
+
+def _inside(node: Node, least: int) -> str:
+    """An operand that is not the first: one that begins with a minus needs parentheses."""
+    shown = text(node, least)
+    return f"({shown})" if shown.startswith("−") else shown
 
 
 def _first(node: Node, least: int) -> str:

@@ -1,0 +1,161 @@
+"""Mistakes in the renderer are noticed: each mutant fails at least one of the checks of this folder."""
+
+import ast
+import dataclasses
+
+import numpy as np
+import pytest
+
+from pseudocode import test_golden, test_pages, test_text
+from pseudocode.page_reader import Book
+from pseudocode.published import CONFIGS, by_the_oracle
+from transformulary import oracle
+from transformulary.oracle.source import Source
+from transformulary.pseudocode import formulas, nodes, statements, text
+from transformulary.pseudocode.formulas import Formulas
+from transformulary.pseudocode.nodes import ATOM, Infix, Sym
+
+
+def computes(name):
+    """Whether the pages of a model compute the oracle's P."""
+    config = CONFIGS[name]
+    theta = oracle.random_theta(config, np.random.default_rng(1))
+    try:
+        P = test_pages.by_the_reader(Book(test_pages.pages(config), config), config, theta)
+    except Exception:  # a page that nobody can execute is noticed too
+        return False
+    return np.array_equal(P, by_the_oracle(config, theta))
+
+
+def is_golden():
+    """Whether all fifteen pages are the paper's."""
+    pages = test_golden.golden()
+    return all(lines == test_golden.numbered(test_golden.render(number)) for number, lines in pages.items())
+
+
+def reads_back():
+    """Whether text read back is the formula, where parentheses decide."""
+    q, k, m = Sym("q"), Sym("k"), Sym("m")
+    examples = [Infix("−", q, Infix("+", k, m)), Infix("", q, Infix("+", k, m)), Infix("", q, Infix("⊙", k, k))]
+    return all(np.allclose(*test_text.read_back(node)) for node in examples)
+
+
+def no_parentheses_around_sums(patch):
+    real = nodes.level
+    patch.setattr(text, "level", lambda node: ATOM if isinstance(node, Infix) and node.op == "+" else real(node))
+
+
+def no_parentheses_after_minus(patch):
+    patch.setitem(text.LEVELS, "−", 3.5)
+    patch.setattr(text, "RELATION", 4)
+
+
+def hadamard_binds_like_a_product(patch):
+    patch.setitem(nodes.LEVELS, "⊙", nodes.PRODUCT)
+
+
+def indices_not_moved(patch):
+    real = Formulas.index
+    patch.setattr(
+        Formulas, "index", lambda self, node: real(self, node) if isinstance(node, ast.Slice) else self.plus(node, 0)
+    )
+
+
+def values_not_moved(patch):
+    patch.setattr(Formulas, "Name", lambda self, node: self.symbol(node.id))
+
+
+def slices_one_too_long(patch):
+    real = Formulas.index
+
+    def index(self, node):
+        found = real(self, node)
+        longer = isinstance(found, Infix) and found.op == ":"
+        return dataclasses.replace(found, right=Infix("+", found.right, nodes.Num(1))) if longer else found
+
+    patch.setattr(Formulas, "index", index)
+
+
+def gammas_swapped(patch):
+    real = text.letters
+    other = {"gamma_1": "gamma_2", "gamma_2": "gamma_1"}
+    patch.setattr(text, "letters", lambda name: real(other.get(name, name)))
+
+
+def transposes_lost(patch):
+    patch.setattr(Formulas, "Attribute", lambda self, n: self(n.value) if n.attr == "T" else Sym(n.attr))
+
+
+def end_missing(patch):
+    real = statements._Lines.loop
+    patch.setattr(statements._Lines, "loop", lambda self, *a: iter(list(real(self, *a))[:-1]))
+
+
+def wrong_label(patch):
+    real = Source.label
+    wrong = {"7": "6"}
+    patch.setattr(Source, "label", lambda *a: wrong.get(real(*a), real(*a)))
+
+
+def heads_grouped_by_floor(patch):
+    patch.setitem(text.FENCES, "ceiling", text.FENCES["floor"])
+
+
+def band_one_too_wide(patch):
+    patch.setitem(formulas.OPERATORS, next(op for op, sign in formulas.OPERATORS.items() if sign == "<"), "≤")
+
+
+def mask_transposed(patch):
+    real = Formulas.mask_is
+
+    def mask_is(self, mask, *name):
+        found = real(self, mask, *name)
+        entry = found.left
+        return (
+            dataclasses.replace(found, left=dataclasses.replace(entry, at=entry.at[::-1])) if found.op == "=" else found
+        )
+
+    patch.setattr(Formulas, "mask_is", mask_is)
+
+
+def bar_in_the_wrong_place(patch):
+    real = Formulas.algorithm
+
+    def algorithm(self, name, args):
+        found = real(self, name, args)
+        return dataclasses.replace(found, given=found.given[::-1]) if name == "MHAttention" else found
+
+    patch.setattr(Formulas, "algorithm", algorithm)
+
+
+MUTANTS = [
+    no_parentheses_around_sums,
+    no_parentheses_after_minus,
+    hadamard_binds_like_a_product,
+    indices_not_moved,
+    values_not_moved,
+    slices_one_too_long,
+    gammas_swapped,
+    transposes_lost,
+    end_missing,
+    wrong_label,
+    heads_grouped_by_floor,
+    band_one_too_wide,
+    mask_transposed,
+    bar_in_the_wrong_place,
+]
+
+
+def test_without_mutant_all_checks_pass():
+    """The checks that follow hold for the renderer as it is."""
+    assert is_golden()
+    assert reads_back()
+    assert all(map(computes, ("Llama", "GPT-Neo", "Marian")))
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_mutant_is_noticed(mutant, monkeypatch):
+    """A renderer with this mistake fails a check."""
+    mutant(monkeypatch)
+
+    assert not (is_golden() and reads_back() and all(map(computes, ("Llama", "GPT-Neo", "Marian"))))

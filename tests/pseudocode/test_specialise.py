@@ -1,0 +1,155 @@
+"""What a config leaves of an algorithm computes what the whole algorithm computes."""
+
+import ast
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pseudocode.published import CONFIGS, by_the_oracle, inputs
+from transformulary import oracle
+from transformulary.oracle.source import FILES
+from transformulary.pseudocode import render
+from transformulary.pseudocode.specialise import Program
+
+
+def executable(program):
+    """The specialised functions in place of the general ones, compiled."""
+    scope = {"__name__": "specialised"}
+    for path in FILES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree.body = [
+            program[node.name] if isinstance(node, ast.FunctionDef) and node.name in program.executed else node
+            for node in tree.body
+            if not (isinstance(node, ast.ImportFrom) and node.module.startswith("transformulary.oracle."))
+            or node.module.rpartition(".")[2] not in {file.stem for file in FILES}
+        ]
+        exec(compile(ast.fix_missing_locations(tree), str(path), "exec"), scope)
+    return scope
+
+
+@pytest.mark.parametrize("numbers", [False, True], ids=["symbols", "numbers"])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_specialised_program_is_the_general_one(name, numbers):
+    """The specialised statements, compiled and run, return the oracle's P, bitwise."""
+    config = CONFIGS[name]
+    theta = oracle.random_theta(config, np.random.default_rng(1))
+    function, before, after = inputs(config)
+
+    P = executable(Program(config, numbers))[function](*before, theta, config, *after)
+
+    np.testing.assert_array_equal(P, by_the_oracle(config, theta))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_nothing_is_left_to_decide(name):
+    """No choice is left: no `if`, no table, no absent parameter."""
+    program = Program(CONFIGS[name])
+
+    left = {
+        type(node).__name__
+        for function in program.executed
+        for node in ast.walk(program[function])
+        if isinstance(node, ast.If | ast.IfExp)
+        or (isinstance(node, ast.Name) and node.id in program.source.tables)
+        or (isinstance(node, ast.Attribute) and node.attr in program.config.absent)
+    }
+
+    assert left == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("paper 10", "4 5 6 10"),
+        ("BERT", "4 5 6 9"),
+        ("Marian", "2h 4 5 6 8"),
+        ("Llama", "4 4r 5 6r 10"),
+        ("Gopher", "4 4d 5 6r 10"),
+    ],
+)
+def test_what_a_model_executes(name, expected):
+    """The algorithms of a model are those that its lines call, in the order of their numbers."""
+    program = Program(CONFIGS[name])
+
+    assert expected.split() == [program.source.numbers[function] for function in program.executed]
+
+
+def changes(name, base, number):
+    """The lines that a model prints and another does not, without their spaces."""
+    ours, theirs = (render(number, CONFIGS[n]).splitlines() for n in (name, base))
+    return [row.strip() for row in ours if row not in theirs]
+
+
+def test_gpt2_against_the_paper():
+    """GPT-2 is the paper with three lines changed: eps, the tanh form of GELU, the tied unembedding."""
+    assert changes("GPT-2", "paper 10", 6) == ["3  return ê = (e − m)/√(v + 10⁻⁵) ⊙ γ + β"]
+    assert (
+        changes("GPT-2", "paper 10", 10)
+        == [
+            "γ, β ∈ ℝ^{d_e}",
+            "8      X ← X + W_mlp2^l GELU_tanh(W_mlp1^l X̃ + b_mlp1^l 1ᵀ) + b_mlp2^l 1ᵀ",
+            "11  return P = softmax(W_eᵀ X)",
+        ][1:]
+    )
+    assert changes("GPT-2", "paper 10", 4) == changes("GPT-2", "paper 10", 5) == []
+
+
+def test_llama_against_the_paper():
+    """Llama's lines: no biases, rotations, groups of heads, RMSnorm, a gated SiLU."""
+    assert changes("Llama", "paper 10", 4)[-5:] == [
+        "1  Q ← W_q X",
+        "2  K ← W_k Z",
+        "3  V ← W_v Z",
+        "3a  for t ∈ [ℓ_x]: Q[:,t] ← rotate(Q[:,t], t)",
+        "3b  for t ∈ [ℓ_z]: K[:,t] ← rotate(K[:,t], t)",
+    ]
+    assert "   2      Y^h ← Attention(X, Z | W_qkv^{h,⌈h/2⌉}, Mask)" in render(5, CONFIGS["Llama"]).splitlines()
+    assert "8      X ← X + W_mlp2^l (SiLU(W_mlp1^l X̃) ⊙ W_mlp3^l X̃)" in changes("Llama", "paper 10", 10)
+    assert "Algorithm 6r: ê ← RMSnorm(e | γ)" == render("6r", CONFIGS["Llama"]).splitlines()[0]
+
+
+def test_bert_against_the_paper():
+    """BERT's lines: segments, a norm of the embedding, the output bias, the tied unembedding."""
+    lines = changes("BERT", "paper 9", 9)
+
+    assert lines[0] == "Algorithm 9: P ← ETransformer(x, s | θ)"
+    assert [line for line in lines if line[0].isdigit()] == [
+        "2a  for t ∈ [ℓ]: e_t ← e_t + W_s[:,s[t]]",
+        "3a  for t ∈ [ℓ]: X[:,t] ← layer_norm(X[:,t] | γ_x, β_x)",
+        "12  return P = softmax(W_eᵀ X + b_u 1ᵀ)",
+    ]
+
+
+def test_alternating_masks():
+    """Where masks alternate, lines above the loop say which layer has which."""
+    lines = [row.strip() for row in render(10, CONFIGS["GPT-Neo"]).splitlines()]
+    at = lines.index("4  for l = 1, 2, …, L do")
+
+    assert lines[at - 2 : at] == [
+        "Mask_l[t,t′] = [[t ≤ t′]] for l odd",
+        "Mask_l[t,t′] = [[t ≤ t′ ∧ t′ − t < 3]] for l even",
+    ]
+    assert "6      X ← X + MHAttention(X̃ | 𝓦_l, Mask_l)" in lines
+
+
+def test_the_shortest_cycle_of_masks():
+    """A cycle that repeats itself is printed once; one mask for all layers is in its line."""
+    config = CONFIGS["GPT-Neo"]
+    repeated, equal = replace(config, mask=config.mask * 3), replace(config, mask=config.mask[:1] * 4)
+
+    assert render(10, config) == render(10, repeated)
+    assert "MHAttention(X̃ | 𝓦_l, Mask[t,t′] = [[t ≤ t′]])" in render(10, equal)
+
+
+def test_masks_of_every_kind():
+    """The rule of a mask is that of its class, counted from 1 and with its numbers."""
+    lines = [row.strip() for row in render(10, CONFIGS["sparse"]).splitlines() if row.strip().startswith("Mask_l")]
+
+    assert lines == [
+        "Mask_l[t,t′] = [[t ≤ t′ ∧ (⌈t/4⌉ = ⌈t′/4⌉ ∨ (t − 1) mod 4 ≥ 2)]] for l mod 5 = 1",
+        "Mask_l[t,t′] = [[t ≤ t′ ∧ t′ − t < 2 ∨ t ≤ t′ ∧ (t′ − t) mod 3 = 0]] for l mod 5 = 2",
+        "Mask_l[t,t′] = [[t ≤ t′ ∨ t ≤ 3]] for l mod 5 = 3",
+        "Mask_l ≡ 1 for l mod 5 = 4",
+        "Mask_l[t,t′] = [[t ≤ t′ ∧ (t′ − t) mod 2 = 0]] for l mod 5 = 0",
+    ]
