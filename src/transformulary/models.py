@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,19 @@ from torch import Tensor, nn
 
 from transformulary.errors import CheckpointError
 from transformulary.files import write_atomically
-from transformulary.formats import TIED, Described, Source, describe, format_for, read_header, read_json, unwrapped
+from transformulary.formats import (
+    TIED,
+    Described,
+    Entry,
+    Source,
+    describe,
+    format_for,
+    read_header,
+    read_json,
+    unwrapped,
+)
 from transformulary.nn import DTransformer
+from transformulary.paper import DTransformerConfig, leaves, parameters
 from transformulary.tokens import Tokenizer
 
 
@@ -105,8 +117,7 @@ def _load_model(folder: Path, described: Described) -> DTransformer:
     if not path.is_file():
         raise CheckpointError(f"{folder} has no model.safetensors. (Pickled and sharded checkpoints are not read.)")
     header = read_header(path)
-    if config.L > len(header):
-        raise CheckpointError(f"{path} has {len(header)} tensors, too few for the {config.L} layers of config.json.")
+    _check_size(path, config, header)
     with torch.device("meta"):  # shapes only: nothing takes memory before the file has been found right
         model = DTransformer(config)
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
@@ -117,6 +128,16 @@ def _load_model(folder: Path, described: Described) -> DTransformer:
         tensors[twin] = tensors[original]
     model.load_state_dict(tensors, assign=True)
     return model.eval()
+
+
+def _check_size(path: Path, config: DTransformerConfig, header: Mapping[str, Entry]) -> None:
+    """Absurd sizes are found out by counting: a layer has tensors, and a number takes more than a byte."""
+    numbers = sum(n * prod(shape) for _, n, shape in leaves(parameters(config), config))
+    if config.L > len(header) or numbers > path.stat().st_size:
+        raise CheckpointError(
+            f"{path} has {len(header)} tensors in {path.stat().st_size} bytes; config.json describes a model of "
+            f"{config.L} layers and {numbers} numbers: they do not belong together, or one of them is damaged."
+        )
 
 
 def _read(path: Path, plan: Mapping[str, Source]) -> dict[str, Tensor]:

@@ -91,5 +91,5 @@ def test_text_shorter_than_the_context(n):
 @pytest.mark.parametrize(("lengths", "said"), [([], "0 tokens"), ([1], "1 token;"), ([1, 1], "2 tokens")])
 def test_nothing_to_predict(lengths, said):
     """Texts of at most one token have no target: an error with both numbers."""
-    with pytest.raises(DataError, match=rf"has {said}.*needs at least 2.*ell_max = 8"):
+    with pytest.raises(DataError, match=rf"has {said}.*needs at least 2 .*ell_max \+ 1 = 9"):
         Batches(numbered(lengths), ell_max=8, batch=4)

@@ -248,8 +248,8 @@ CONFIGS = {
     "1 for true": ({"tie_word_embeddings": 1}, "tied = 1 must be true or false"),
     "other family": ({"model_type": "llama"}, "model_type = 'llama' is none .*read: gpt2, transformulary"),
     "a list as family": ({"model_type": ["gpt2"]}, "model_type"),
-    "absurdly deep": ({"n_layer": 10**12}, "too few for the 1000000000000 layers"),
-    "absurdly wide": ({"vocab_size": 10**12}, "has shape .*needs .1000000000000"),
+    "absurdly deep": ({"n_layer": 10**12}, "describes a model of 1000000000000 layers"),
+    "absurdly wide": ({"vocab_size": 10**12}, "describes a model of 2 layers and 160000000[0-9]{5} numbers"),
 }  # fmt: skip
 
 
@@ -289,6 +289,16 @@ def test_no_folder(tmp_path):
     save(tmp_path, model(config()))
     (tmp_path / "model.safetensors").unlink()
     with pytest.raises(CheckpointError, match=r"has no model.safetensors"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("positions", ["sinusoid", "rotary", "none"])
+def test_an_absurd_size_takes_no_memory(tmp_path, positions):
+    """A config.json that asks for 10^12 numbers per token is refused by comparing it with the file, not by trying."""
+    save(tmp_path, model(config(positions=positions)))
+    edit(tmp_path, d_e=10**12, d_attn=10**12, ell_max=10**12)
+
+    with pytest.raises(CheckpointError, match=r"describes a model of 2 layers and 16[0-9]{24} numbers"):
         load(tmp_path)
 
 

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+from jaxtyping import TypeCheckError
 
 from nn.models import config, tokens
 from transformulary.nn import DTransformer
@@ -49,6 +50,12 @@ def test_heads_need_not_divide_the_width():
     fast = DTransformer(config(d_e=23, H=8, d_attn=25))
 
     assert (1, 4, 11) == fast(tokens(fast.config, 1, 4)).shape
+
+
+def test_shapes_are_checked_in_tests():
+    """A tensor of another shape than the signature says is refused: the hook of conftest.py is at work."""
+    with pytest.raises(TypeCheckError):
+        DTransformer(config())(torch.zeros(3, dtype=torch.int64))
 
 
 def outside(code: str) -> str:

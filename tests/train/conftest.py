@@ -3,14 +3,12 @@
 from types import SimpleNamespace
 
 import pytest
-import torch
 
 from transformulary.data import corpus
-from transformulary.nn import DTransformer
 from transformulary.paper import DTransformerConfig
 from transformulary.paper.settings import TrainingSettings
 from transformulary.tokens import Tokenizer
-from transformulary.train import DTraining
+from transformulary.train import DTraining, initial_model
 
 TEXTS = ["the quick brown fox jumps over the lazy dog. " * 3, "pack my box with five dozen liquor jugs. " * 4]
 
@@ -32,7 +30,7 @@ class Trial:
         return TrainingSettings(**(usual | {"eval_every": 0, "save_every": 0, "seed": 3, "threads": 1} | given))
 
     def model(self, settings):
-        return DTransformer(self.config, settings.dropout, torch.Generator().manual_seed(settings.seed))
+        return initial_model(self.config, settings)
 
     def train(self, settings, **more):
         """Train a new model; what is returned has it, and the list of events."""

@@ -106,7 +106,7 @@ def test_another_text_is_refused(trial, tmp_path):
     other = type(trial)()
     other.corpus = corpus(["the lazy dog jumps over the quick brown fox. " * 5], other.tokenizer)
 
-    with pytest.raises(CheckpointError, match=r"text was '[0-9a-f]{64}', now it is '[0-9a-f]{64}'"):
+    with pytest.raises(CheckpointError, match=r"sha256 of the token ids was '[0-9a-f]{64}', now it is '[0-9a-f]{64}'"):
         other.train(settings, folder=tmp_path, state=load_state(tmp_path))
 
 

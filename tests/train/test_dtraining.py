@@ -7,7 +7,7 @@ from transformulary.data import Corpus, Documents
 from transformulary.errors import ConfigError, DataError
 from transformulary.nn import DTransformer
 from transformulary.paper import DTransformerConfig
-from transformulary.train import DTraining, Evaluated, NonFiniteError, Started, Stepped, evaluate
+from transformulary.train import DTraining, Evaluated, NonFiniteError, Started, Stepped, evaluate, initial_model
 
 
 def of(kind, events):
@@ -56,6 +56,18 @@ def test_accumulation_is_the_whole_batch(trial, batch, accumulate):
         assert pytest.approx(a.gradient_norm, rel=1e-12) == b.gradient_norm
     for name, p in whole.model.named_parameters():
         torch.testing.assert_close(parameters(parts.model)[name], p, rtol=0, atol=1e-12)
+
+
+def test_the_initial_model_is_what_the_settings_say(trial):
+    """Equal settings give equal parameters; the scale of matrices and of what ends a branch can be set."""
+    settings = trial.settings(init_std=0.5, init_residual=0.0, dropout=0.25)
+
+    one, two = initial_model(trial.config, settings), initial_model(trial.config, settings)
+
+    assert all(torch.equal(p, parameters(two)[name]) for name, p in one.named_parameters())
+    assert pytest.approx(0.5, rel=0.2) == one.W_e.weight.std().item()
+    assert not one.layers[0].mlp.W_mlp2.weight.any()
+    assert 0.25 == one.dropout.p
 
 
 def test_it_learns(trial):
@@ -245,7 +257,7 @@ def test_dropout_is_said_once(trial):
 
 def test_text_of_one_token(trial):
     """One token has no next one: an error before anything happens."""
-    with pytest.raises(DataError, match="has 1 token; predicting the next token needs at least 2"):
+    with pytest.raises(DataError, match="has 1 token; predicting the next one needs at least 2"):
         DTraining(
             trial.model(trial.settings()), Corpus(trial.tokenizer, Documents([[1]]), Documents([])), trial.settings()
         )

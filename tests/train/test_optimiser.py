@@ -7,7 +7,7 @@ from torch import nn
 from transformulary.nn import DTransformer
 from transformulary.paper import DTransformerConfig
 from transformulary.paper.settings import TrainingSettings
-from transformulary.train.optimiser import adamw, clip_gradient, decays
+from transformulary.train.optimiser import adamw, clip_gradient, decays, set_rate
 
 
 def test_three_steps_of_a_constant_gradient():
@@ -22,6 +22,22 @@ def test_three_steps_of_a_constant_gradient():
         path.append(model[0].item())
 
     assert pytest.approx([0.95, 0.90, 0.85], rel=1e-12) == path
+
+
+def test_embeddings_may_have_a_rate_of_their_own():
+    """eta_embedding = 4: W_e and W_p go four times as far in AdamW's first step; the other parameters do not."""
+    model = DTransformer(DTransformerConfig(N_V=5, ell_max=4, L=1, H=1, d_e=4, d_mlp=6, tied=True))
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    optimiser = adamw(model, TrainingSettings(eta=0.5, eta_embedding=4.0, weight_decay=0.0))
+
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+    set_rate(optimiser, 0.125)
+    optimiser.step()
+
+    for name, p in model.named_parameters():
+        step = 0.5 if name in ("W_e.weight", "W_p.weight") else 0.125
+        torch.testing.assert_close(before[name] - p, torch.full_like(p, step), rtol=1e-5, atol=1e-6)
 
 
 def test_decay_is_decoupled_and_of_matrices_only():

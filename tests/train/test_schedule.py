@@ -38,6 +38,15 @@ def test_time_counts_when_it_is_the_limit():
     assert pytest.approx([0.1, 1.0, 0.5, 0.0]) == rates
 
 
+def test_a_slow_machine_reaches_the_peak():
+    """The warm-up is over after a tenth of the seconds, however few steps that is."""
+    settings = TrainingSettings(seconds=90.0, warmup=100, eta=1.0, floor=0.0, schedule="constant")
+
+    rates = [learning_rate(settings, step, seconds) for step, seconds in [(1, 0.0), (2, 4.5), (3, 9.0), (4, 60.0)]]
+
+    assert pytest.approx([0.01, 0.5, 1.0, 1.0]) == rates
+
+
 def test_the_nearer_limit_counts():
     """With both limits the rate follows the one that will be reached first."""
     settings = TrainingSettings(steps=100, seconds=90.0, warmup=0, eta=1.0, floor=0.0, schedule="linear")

@@ -195,21 +195,17 @@ def data_options(options: Mapping[str, Any]) -> DataOptions:
 
 def prepare(plan: Plan) -> tuple[DTransformer, Corpus, State | None]:
     """The model, the token ids and the state to go on from."""
-    import torch
-
     from transformulary.data import corpus, read_texts
-    from transformulary.nn import DTransformer
     from transformulary.paper import DTransformerConfig
     from transformulary.tokens import Tokenizer
-    from transformulary.train import load_state
+    from transformulary.train import initial_model, load_state
 
     state = load_state(plan.folder) if plan.resume else None
     texts = read_texts(plan.data.text)
     tokenizer = Tokenizer.load(plan.folder) if plan.resume else make_tokenizer(plan.data, texts)
     ids = corpus(texts, tokenizer, plan.data.held_out)
     config = DTransformerConfig.from_dict({"N_V": tokenizer.N_V} | plan.model)
-    random = torch.Generator().manual_seed(plan.settings.seed)
-    return DTransformer(config, plan.settings.dropout, random), ids, state
+    return initial_model(config, plan.settings), ids, state
 
 
 def make_tokenizer(options: DataOptions, texts: list[str]) -> Tokenizer:
@@ -221,11 +217,9 @@ def make_tokenizer(options: DataOptions, texts: list[str]) -> Tokenizer:
     from transformulary.data import split
     from transformulary.tokens import Tokenizer
 
-    if options.tokenizer not in ("characters", "words", "bytepairs"):
+    if options.tokenizer not in LEARNED:
         if not Path(options.tokenizer).exists():
-            raise ConfigError(
-                f"tokenizer = {options.tokenizer!r} is no folder, and none of characters, words, bytepairs."
-            )
+            raise ConfigError(f"tokenizer = {options.tokenizer!r} is no folder, and none of {', '.join(LEARNED)}.")
         return Tokenizer.load(options.tokenizer)
     if options.tokenizer == "bytepairs":
         texts = [piece.text for piece in split(texts, options.held_out)[0]]

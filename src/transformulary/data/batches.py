@@ -96,7 +96,7 @@ class Batches(Iterator["Int[Tensor, 'B ell']"]):
         if len(documents.windows(ell_max)) == 0:
             raise DataError(
                 f"the text to learn from has {len(documents)} token{'s' * (len(documents) != 1)}; "
-                f"predicting the next token needs at least 2 (and ell_max = {ell_max} can be used)."
+                f"predicting the next one needs at least 2 (up to ell_max + 1 = {ell_max + 1} are used at once)."
             )
         self.documents, self.ell_max, self.batch, self.seed = documents, ell_max, batch, seed
         self.position = position

@@ -10,13 +10,13 @@ from torch.nn import functional as F
 from transformulary.nn.cache import Memory
 from transformulary.nn.positions import Rotate
 from transformulary.nn.slots import choice, linear
-from transformulary.paper import Causal, DTransformerConfig, Full, Mask
+from transformulary.paper import Causal, Config, Full, Mask
 
 
 class Apart(nn.Module):
     """W_q, W_k and W_v one by one, for models that have some of b_q, b_k, b_v and lack others."""
 
-    def __init__(self, c: DTransformerConfig) -> None:
+    def __init__(self, c: Config) -> None:
         super().__init__()
         self.W_q, self.W_k, self.W_v = (
             linear(c, bias, c.d_e, rows) for bias, rows in zip(("b_q", "b_k", "b_v"), heights(c), strict=True)
@@ -26,12 +26,12 @@ class Apart(nn.Module):
         return torch.cat([self.W_q(X), self.W_k(X), self.W_v(X)], -1)
 
 
-def heights(c: DTransformerConfig) -> tuple[int, int, int]:
+def heights(c: Config) -> tuple[int, int, int]:
     """Rows of all W_q, of all W_k and of all W_v."""
     return c.H * c.d_attn, c.H_kv * c.d_attn, c.H_kv * c.d_mid
 
 
-def queries_keys_values(c: DTransformerConfig) -> nn.Module:
+def queries_keys_values(c: Config) -> nn.Module:
     """Lines 1-3 of Algorithm 4; rows: all W_q, then all W_k, then all W_v.  One product where their biases agree."""
     lacks = {bias in c.absent for bias in ("b_q", "b_k", "b_v")}
     return Apart(c) if len(lacks) == 2 else linear(c, "b_q", c.d_e, sum(heights(c)))
@@ -43,7 +43,7 @@ class MHAttention(nn.Module):
     `dropout` is the probability of leaving out an attention weight, while training only.
     """
 
-    def __init__(self, c: DTransformerConfig, mask: Mask, dropout: float) -> None:
+    def __init__(self, c: Config, mask: Mask, dropout: float) -> None:
         super().__init__()
         self.mask, self.dropout = mask, dropout
         self.scale: float = choice("scale", c)(c)

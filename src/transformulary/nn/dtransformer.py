@@ -139,15 +139,18 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def initialise(model: DTransformer, generator: torch.Generator | None = None) -> None:
-    """Random parameters like GPT-2's: matrices N(0, 0.02^2), those that end a residual branch by 1/sqrt(2 L) less.
+def initialise(
+    model: DTransformer, generator: torch.Generator | None = None, std: float = 0.02, residual: float = 1.0
+) -> None:
+    """Random parameters like GPT-2's: matrices N(0, std^2), those that end a residual branch by 1/sqrt(2 L) less.
 
-    Biases and beta are 0, gamma is 1.
+    `residual` multiplies the latter once more; with 0 every layer begins as the identity.  Biases and beta
+    are 0, gamma is 1.
     """
     for name, theta in model.named_parameters():
         if theta.dim() == 2:
             ends_branch = name.endswith(("W_o.weight", "W_mlp2.weight"))
-            std = 0.02 / math.sqrt(2 * model.config.L) if ends_branch else 0.02
-            nn.init.normal_(theta, std=std, generator=generator)
+            scale = residual / math.sqrt(2 * model.config.L) if ends_branch else 1.0
+            nn.init.normal_(theta, std=std * scale, generator=generator)
         elif name.endswith("bias"):
             nn.init.zeros_(theta)

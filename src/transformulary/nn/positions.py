@@ -7,13 +7,12 @@ have no longest sequence and no table that a change of precision could spoil.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-Config = Any  # the config of any architecture
+from transformulary.paper import Config
 
 
 class Nowhere(nn.Module):
@@ -39,36 +38,32 @@ class Sinusoid(nn.Module):
     def __init__(
         self,
         c: Config,
-        frequency: Callable[[int, Config], float],
+        frequency: Callable[[Tensor, Config], Tensor],
         layout: Callable[[Tensor, Tensor], Tensor] = halves,
         first: int = 0,
     ) -> None:
         super().__init__()
-        self.d_e, self.layout, self.first = c.d_e, layout, first
-        self.frequencies = [frequency(i, c) for i in range((c.d_e + 1) // 2)]
+        self.c, self.frequency, self.layout, self.first = c, frequency, layout, first
 
     def forward(self, t: Int[Tensor, " ell"]) -> Float[Tensor, "ell d_e"]:
-        angles = (t + self.first).double()[:, None] * _like(t, self.frequencies)
-        return self.layout(angles.sin(), angles.cos())[:, : self.d_e]
+        i = torch.arange((self.c.d_e + 1) // 2, dtype=torch.float64, device=t.device)
+        angles = (t + self.first)[:, None] * self.frequency(i, self.c)
+        return self.layout(angles.sin(), angles.cos())[:, : self.c.d_e]
 
 
-def _like(t: Tensor, numbers: list[float]) -> Tensor:
-    return torch.tensor(numbers, dtype=torch.float64, device=t.device)
-
-
-def paper_frequency(i: int, c: Config) -> float:
+def paper_frequency(i: Tensor, c: Config) -> Tensor:
     """1 / ell_max^(2i/d_e), i from 1: the unnumbered formula of section 4."""
-    return float(c.ell_max ** (-2 * (i + 1) / c.d_e))
+    return c.ell_max ** (-2 * (i + 1) / c.d_e)
 
 
-def vaswani_frequency(i: int, c: Config) -> float:
+def vaswani_frequency(i: Tensor, c: Config) -> Tensor:
     """1 / 10000^(2i/d_e), i from 0: the original Transformer."""
-    return float(10000 ** (-2 * i / c.d_e))
+    return 10000 ** (-2 * i / c.d_e)
 
 
-def t2t_frequency(i: int, c: Config) -> float:
+def t2t_frequency(i: Tensor, c: Config) -> Tensor:
     """1 / 10000^(i/(d_e/2 - 1)), i from 0: tensor2tensor's code."""
-    return float(10000 ** (-i / max(c.d_e / 2 - 1, 1)))
+    return 10000 ** (-i / max(c.d_e / 2 - 1, 1))
 
 
 Rotate = Callable[[Tensor], Tensor]
@@ -100,14 +95,14 @@ class Rotation:
 
 @dataclass(frozen=True)
 class Rotary:
-    """The rotation of positions t, omega_i = base^(-2 (i - 1) / d_attn)."""
+    """The rotation of positions t, omega_i = base^(-2 i / d_attn), i from 0."""
 
     base: float
     d_attn: int
 
     def __call__(self, t: Int[Tensor, " ell"]) -> Rotation:
-        omega = [self.base ** (-2 * i / self.d_attn) for i in range(self.d_attn // 2)]
-        angles = t.double()[:, None] * _like(t, omega)
+        i = torch.arange(self.d_attn // 2, dtype=torch.float64, device=t.device)
+        angles = t[:, None] * self.base ** (-2 * i / self.d_attn)
         return Rotation(angles.cos(), angles.sin())
 
 

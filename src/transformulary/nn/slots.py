@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from transformulary.errors import ConfigError
 from transformulary.nn.positions import POSITIONS
-from transformulary.paper import DTransformerConfig
+from transformulary.paper import Config
 
 
 class Plain(nn.Module):
     """W_mlp2 act(W_mlp1 X + b_mlp1) + b_mlp2, line 8 of Algorithm 10."""
 
-    def __init__(self, c: DTransformerConfig) -> None:
+    def __init__(self, c: Config) -> None:
         super().__init__()
         self.W_mlp1 = linear(c, "b_mlp1", c.d_e, c.d_mlp)
         self.act = choice("activation", c)()
@@ -30,7 +30,7 @@ class Plain(nn.Module):
 class Gated(nn.Module):
     """W_mlp2 (act(W_mlp1 X + b_mlp1) * (W_mlp3 X + b_mlp3)) + b_mlp2, Llama's line 8."""
 
-    def __init__(self, c: DTransformerConfig) -> None:
+    def __init__(self, c: Config) -> None:
         super().__init__()
         self.W_mlp1 = linear(c, "b_mlp1", c.d_e, c.d_mlp)
         self.W_mlp3 = linear(c, "b_mlp3", c.d_e, c.d_mlp)
@@ -60,7 +60,7 @@ TABLES: dict[str, dict[str, Any]] = {
 }
 
 
-def choice(slot: str, c: DTransformerConfig) -> Any:
+def choice(slot: str, c: Config) -> Any:
     """The entry that the config chooses.  Raises ConfigError where the fast models lack it."""
     value, table = getattr(c, slot), TABLES[slot]
     if value not in table:
@@ -70,6 +70,6 @@ def choice(slot: str, c: DTransformerConfig) -> Any:
     return table[value]
 
 
-def linear(c: DTransformerConfig, bias: str, d_in: int, d_out: int) -> nn.Linear:
+def linear(c: Config, bias: str, d_in: int, d_out: int) -> nn.Linear:
     """A matrix (d_out, d_in), and the named bias unless the model lacks it."""
     return nn.Linear(d_in, d_out, bias=bias not in c.absent)

@@ -48,14 +48,16 @@ def number(default: float | None, least: float, below: float = float("inf"), *, 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-    """Settings of `DTraining`.  A *step* is one update of the parameters.
+    """Settings of `DTraining` and, for dropout, seed and init, of `initial_model`.  A *step* is one update.
 
     steps         updates in all; 0 = no limit but `seconds`.  Default: 1000, or 0 if `seconds` is given
     seconds       wall-clock limit in seconds, evaluations on the way included; 0 = none
     batch         sequences per pass through the model
     accumulate    passes per update; their gradients are those of the one big batch
     eta           peak learning rate, the paper's eta
-    warmup        steps in which the rate rises to its peak.  Default: 100, at most a tenth of `steps`
+    eta_embedding  rate of W_e and W_p (and W_u where it is W_e), as a multiple of that of the others
+    warmup        steps in which the rate rises to its peak, over after a tenth of `seconds` at the latest.
+                  Default: 100, at most a tenth of `steps`
     schedule      how the rate falls from its peak to its floor: cosine, linear, constant (not at all)
     floor         lowest rate, as a fraction of eta; kept after the last step
     beta_1        AdamW: memory of the mean of the gradient
@@ -63,6 +65,9 @@ class TrainingSettings:
     epsilon       AdamW: added to the root of that mean
     weight_decay  AdamW: decoupled, of matrices only
     clip          largest norm of the gradient of one update; 0 = no limit
+    init_std      standard deviation of initial matrices
+    init_residual  the same for those that end a residual branch, as a multiple of init_std / sqrt(2 L);
+                  0 = every layer begins as the identity
     dropout       probability that an element is dropped while training
     precision     float32, float64, bfloat16 (products only; parameters stay float32), or auto: bfloat16 if a
                   trial on this machine finds it faster than float32
@@ -79,6 +84,7 @@ class TrainingSettings:
     batch: int = number(16, 1)
     accumulate: int = number(1, 1)
     eta: float = number(1e-3, 0, open=True)
+    eta_embedding: float = number(1.0, 0, open=True)
     warmup: int = number(None, 0)
     schedule: str = "cosine"
     floor: float = number(0.1, 0)
@@ -87,6 +93,8 @@ class TrainingSettings:
     epsilon: float = number(1e-8, 0)
     weight_decay: float = number(0.1, 0)
     clip: float = number(1.0, 0)
+    init_std: float = number(0.02, 0)
+    init_residual: float = number(1.0, 0)
     dropout: float = number(0.0, 0, 1)
     precision: str = "auto"
     compile: bool = False

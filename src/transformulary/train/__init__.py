@@ -10,6 +10,7 @@ from transformulary.train.checkpoint import State, load_state  # noqa: E402
 from transformulary.train.dtraining import DTraining  # noqa: E402
 from transformulary.train.evaluate import evaluate  # noqa: E402
 from transformulary.train.events import Evaluated, Event, Finished, Saved, Started, Stepped  # noqa: E402
+from transformulary.train.initial import initial_model  # noqa: E402
 from transformulary.train.loss import count, total_loss  # noqa: E402
 from transformulary.train.run import NonFiniteError  # noqa: E402
 from transformulary.train.schedule import learning_rate  # noqa: E402
@@ -27,6 +28,7 @@ __all__ = [
     "TrainingSettings",
     "count",
     "evaluate",
+    "initial_model",
     "learning_rate",
     "load_state",
     "total_loss",

@@ -15,20 +15,31 @@ def decays(name: str, parameter: Tensor) -> bool:
     return parameter.ndim >= 2 and "W_p" not in name.split(".")
 
 
+def embeds(name: str) -> bool:
+    """W_e and W_p (and W_u where it is W_e) may have a learning rate of their own."""
+    return name in ("W_e.weight", "W_p.weight")
+
+
 def adamw(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:
     """Line 6 of Algorithm 13 as it is done today: AdamW (arXiv:1711.05101), all parameters in one kernel.
 
     epsilon is added to the root of the bias-corrected mean square; decay is eta * weight_decay * theta.
+    `set_rate` gives it the learning rate of each step.
     """
     s = settings
-    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for name, p in named if decays(name, p)], "weight_decay": s.weight_decay},
-        {"params": [p for name, p in named if not decays(name, p)], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(
-        [g for g in groups if g["params"]], lr=s.eta, betas=(s.beta_1, s.beta_2), eps=s.epsilon, fused=True
-    )
+    groups: dict[tuple[float, float], list[Tensor]] = {}
+    for name, p in model.named_parameters():
+        multiple = s.eta_embedding if embeds(name) else 1.0
+        decay = s.weight_decay if decays(name, p) else 0.0
+        groups.setdefault((multiple, decay), []).append(p)
+    described = [{"params": ps, "multiple": m, "weight_decay": decay} for (m, decay), ps in groups.items()]
+    return torch.optim.AdamW(described, lr=s.eta, betas=(s.beta_1, s.beta_2), eps=s.epsilon, fused=True)
+
+
+def set_rate(optimiser: torch.optim.AdamW, eta: float) -> None:
+    """The learning rate of the next step: eta, or the multiple of it that a group has."""
+    for group in optimiser.param_groups:
+        group["lr"] = eta * group["multiple"]
 
 
 def clip_gradient(parameters: Iterable[Tensor], largest: float) -> float:

@@ -17,7 +17,7 @@ from transformulary.paper.settings import TrainingSettings
 from transformulary.train.checkpoint import State, check_same_run
 from transformulary.train.events import Started, Stepped
 from transformulary.train.loss import count, total_loss
-from transformulary.train.optimiser import adamw, clip_gradient, decays
+from transformulary.train.optimiser import adamw, clip_gradient, decays, set_rate
 from transformulary.train.precision import PRECISIONS, choose
 from transformulary.train.schedule import learning_rate
 
@@ -49,6 +49,7 @@ class Run:
         self.apply = torch.compile(model) if settings.compile else model
         self.context = PRECISIONS[precision][1]
         self.optimiser = adamw(model, settings)
+        self.optimiser.zero_grad()
         self.step = self.tokens = 0
         self._began, self._before = perf_counter(), 0.0
         torch.manual_seed(settings.seed)
@@ -74,15 +75,23 @@ class Run:
         norm = clip_gradient(self.model.parameters(), s.clip)
         self._refuse_non_finite(loss, norm, position)
         eta = learning_rate(s, self.step + 1, began)
-        for group in self.optimiser.param_groups:
-            group["lr"] = eta
+        set_rate(self.optimiser, eta)
         self.optimiser.step()  # 6
         self.optimiser.zero_grad()
         self.step += 1
         self.tokens += targets
         now = self.seconds
-        speed = targets / (now - began)
-        return Stepped(self.step, loss, targets, eta, norm, position.epoch + 1, now, speed, self._left(now))
+        return Stepped(
+            step=self.step,
+            loss=loss,
+            targets=targets,
+            eta=eta,
+            gradient_norm=norm,
+            epoch=position.epoch + 1,
+            seconds=now,
+            tokens_per_second=targets / (now - began),
+            seconds_left=self._left(now),
+        )
 
     def _backward(self, x: Tensor, y: Tensor, targets: int) -> float:
         """This part's share of the mean loss over all `targets` of the update; adds its gradient."""
@@ -130,8 +139,8 @@ class Run:
         return {
             "model": self.model.config.to_dict(),
             "training": self.settings.to_dict(),
-            "text": self.corpus.sha256,
-            "tokenizer": self.corpus.tokenizer.hash,
+            "sha256 of the token ids": self.corpus.sha256,
+            "sha256 of the tokenizer": self.corpus.tokenizer.hash,
         }
 
     def state(self) -> State:
@@ -147,17 +156,15 @@ class Run:
     def restore(self, state: State) -> None:
         """Go on from `state`.  Raises CheckpointError if it is another run's."""
         check_same_run(state.config, self.config())
-        rest = dict(state.tensors)
-        torch.set_rng_state(rest.pop("random"))
-        with torch.no_grad():
-            for name, p in self.model.named_parameters():
-                try:
-                    p.copy_(rest.pop(f"theta.{name}"))
-                    self.optimiser.state[p] = {
-                        key: rest.pop(f"{key}.{name}") for key in KEPT if f"{key}.{name}" in rest
-                    }
-                except KeyError as missing:
-                    raise CheckpointError(f"the training state has no tensor {missing}.") from missing
+        named = dict(self.model.named_parameters())
+        for name in ("random", *(f"theta.{name}" for name in named)):
+            if name not in state.tensors:
+                raise CheckpointError(f"the training state has no tensor {name}: it was not written by this program.")
+        torch.set_rng_state(state.tensors["random"])
+        for name, p in named.items():
+            p.data.copy_(state.tensors[f"theta.{name}"])
+            kept = {key: state.tensors.get(f"{key}.{name}") for key in KEPT}
+            self.optimiser.state[p] = {key: value.clone() for key, value in kept.items() if value is not None}
         progress = state.progress
         self.step, self.tokens, self._before = progress["step"], progress["tokens"], progress["seconds"]
         position = Position(progress["epoch"], progress["window"])

@@ -28,11 +28,12 @@ def progress(settings: TrainingSettings, step: int, seconds: float = 0.0) -> flo
 
 
 def learning_rate(settings: TrainingSettings, step: int, seconds: float = 0.0) -> float:
-    """Rate of step `step` (from 1), which begins after `seconds`: eta * min(step / warmup, the way down).
+    """Rate of step `step` (from 1), which begins after `seconds`: the lower of the way up and the way down.
 
-    Step 1 has a positive rate; after the last step the rate is eta * floor.
+    The way up is eta * step / warmup, and over after a tenth of the limit in seconds at the latest, so that
+    a slow machine gets there too.  Step 1 has a positive rate; after the last step it is eta * floor.
     """
     s = settings
-    rise = step / s.warmup if s.warmup else 1.0
+    rise = max(step / s.warmup, 10 * seconds / s.seconds if s.seconds else 0.0) if s.warmup else 1.0
     fall = s.floor + (1 - s.floor) * SHAPES[s.schedule](progress(s, step, seconds))
-    return s.eta * min(rise, fall)
+    return s.eta * min(1.0, rise, fall)
