@@ -245,6 +245,7 @@ CONFIGS = {
     "a list as activation": ({"activation_function": ["gelu"]}, "is none of 'gelu_new'"),
     "heads that do not divide": ({"n_head": 3}, "H = 3 does not divide d_e = 8"),
     "text for a number": ({"n_layer": "2"}, "L = '2' must be a whole number"),
+    "another 1 for true": ({"scale_attn_weights": 1}, "scale_attn_weights = 1 is none of True, False"),
     "1 for true": ({"tie_word_embeddings": 1}, "tied = 1 must be true or false"),
     "other family": ({"model_type": "llama"}, "model_type = 'llama' is none .*read: gpt2, transformulary"),
     "a list as family": ({"model_type": ["gpt2"]}, "model_type"),

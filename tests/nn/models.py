@@ -1,6 +1,5 @@
 """Small configs and models with parameters that are far from their initial ones, so that every term counts."""
 
-from itertools import combinations
 from typing import Any
 
 import torch
@@ -44,16 +43,6 @@ def config(**changes: Any) -> DTransformerConfig:
 
 def merged(*changes: dict[str, Any]) -> dict[str, Any]:
     return {key: value for change in changes for key, value in change.items()}
-
-
-def pairs() -> list[dict[str, Any]]:
-    """Every value of every slot together with every value of every other slot, at least once."""
-    return [
-        merged(a, b)
-        for one, other in combinations(VARIANTS.values(), 2)
-        for a in one
-        for b in other
-    ]  # fmt: skip
 
 
 def model(c: DTransformerConfig, seed: int = 0) -> DTransformer:

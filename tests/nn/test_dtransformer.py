@@ -13,7 +13,7 @@ from nn.models import VARIANTS, config, model, tokens
 from transformulary import oracle
 from transformulary.conform.theta import theta_of
 from transformulary.errors import AlgorithmError, ConfigError
-from transformulary.nn import DTransformer, attention_weights
+from transformulary.nn import DTransformer, attention_weights, evaluating
 from transformulary.paper import Full, Prefix, leaves, parameters
 
 CAUSAL = [v["mask"] for v in VARIANTS["mask"] if v["mask"] not in (Full(), Prefix(3))]
@@ -171,15 +171,44 @@ def test_evaluating_draws_nothing():
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 4, 7))
 
 
-def test_dropout_is_where_gpt2_has_it():
-    """Embedding, attention weights, what lines 6 and 8 add: with all but one of them off, results still vary."""
-    places = [lambda m: m.dropout, lambda m: m.layers[0].attention, lambda m: m.layers[0].dropout]
-    for place in places:
-        fast = DTransformer(config(L=1), dropout=0.5)
-        x = tokens(fast.config, 1, 7)
-        place(fast.eval()).train()
+def silenced(fast, *names):
+    """The model with some parameters set to 0."""
+    for name in names:
+        fast.get_parameter(name).data.zero_()
+    return fast
 
-        assert fast(x).tolist() != fast(x).tolist()
+
+ATTENTION = ("layers.0.attention.W_o.weight", "layers.0.attention.W_o.bias")
+MLP = ("layers.0.mlp.W_mlp2.weight", "layers.0.mlp.W_mlp2.bias")
+
+
+@pytest.mark.parametrize(
+    ("place", "silent"),
+    [("dropout", ()), ("layers.0.attention", ()), ("layers.0.dropout", MLP), ("layers.0.dropout", ATTENTION)],
+    ids=["embedding", "attention weights", "line 6", "line 8"],
+)
+def test_dropout_is_where_gpt2_has_it(place, silent):
+    """Each of the four places leaves something out, though the others are switched off or add 0; evaluation never."""
+    fast = silenced(DTransformer(config(L=1), dropout=0.5).eval(), *silent)
+    x = tokens(fast.config, 1, 7)
+    evaluated = [fast(x).tolist() for _ in range(2)]
+    fast.get_submodule(place).train()
+
+    assert evaluated[0] == evaluated[1]
+    assert fast(x).tolist() != fast(x).tolist()
+
+
+def test_evaluating_restores_each_module():
+    """A part of the model that was not training before is not training after, even if something fails in between."""
+    fast = DTransformer(config()).train()
+    fast.layers[1].eval()
+    before = {name: module.training for name, module in fast.named_modules()}
+
+    with pytest.raises(KeyError), evaluating(fast):
+        assert not any(module.training for module in fast.modules())
+        raise KeyError
+
+    assert before == {name: module.training for name, module in fast.named_modules()}
 
 
 @pytest.mark.parametrize("dropout", [-0.1, 1.0, math.nan])
