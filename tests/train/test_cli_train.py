@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from transformulary import models
 from transformulary.cli import main
@@ -93,10 +94,13 @@ def test_json_is_one_object_per_event(text, tmp_path, capsys):
 def test_resume_goes_on_to_a_new_limit(text, tmp_path, capsys):
     """--resume needs nothing but the folder; a higher limit goes on from the end."""
     train(text, "--out", tmp_path / "out", *SMALL)
+    half_written = tmp_path / "out" / ".model.safetensors.123.tmp"
+    half_written.write_bytes(b"what a killed run left")
 
     status = train("--resume", tmp_path / "out", "--steps", 8)
 
     assert 0 == status
+    assert not half_written.exists()
     assert "going on after step 6" in capsys.readouterr().err
     assert 8 == load_state(tmp_path / "out").progress["step"]
 
@@ -205,18 +209,25 @@ LONG = [*SMALL, "--steps", "60", "--save-every", "1"]
 
 
 def test_killed_and_resumed_is_the_straight_run(text, tmp_path):
-    """kill -9 in the middle, then --resume in a new process: bit by bit the run that was never killed."""
+    """Killed (-9) in the middle, twice, and resumed in a new process: bit by bit the run that was never killed."""
     train(text, "--out", tmp_path / "straight", *LONG)
-    victim = program(text, "--out", tmp_path / "killed", *LONG)
-    until(victim, 7)
-    os.kill(victim.pid, signal.SIGKILL)
-    victim.communicate()
-    assert 6 <= load_state(tmp_path / "killed").progress["step"] < 60
+    how = (text, "--out", tmp_path / "killed", *LONG)
 
-    resumed = program("--resume", tmp_path / "killed")
+    for step in (7, 13):
+        victim = program(*how)
+        until(victim, step)
+        os.kill(victim.pid, signal.SIGKILL)
+        victim.communicate()
+        how = ("--resume", tmp_path / "killed")
+    at_the_kill = load_state(tmp_path / "killed").progress["step"]
+    resumed = program(*how)
     resumed.communicate()
 
     assert 0 == resumed.returncode
+    assert 12 <= at_the_kill
+    straight, killed = (load_state(tmp_path / name).tensors for name in ("straight", "killed"))
+    assert straight.keys() == killed.keys()
+    assert all(torch.equal(tensor, killed[name]) for name, tensor in straight.items())
     for name in ("model.safetensors", "config.json", "tokenizer.json", "generation_config.json", "training.toml"):
         assert (tmp_path / "straight" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes()
 

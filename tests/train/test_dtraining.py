@@ -197,6 +197,27 @@ def test_precision(trial, precision):
     )
 
 
+@pytest.mark.parametrize("faster", ["float32", "bfloat16"])
+def test_auto_is_the_faster_one(trial, monkeypatch, faster):
+    """Whichever of the two takes less time on this machine is taken."""
+    monkeypatch.setattr("transformulary.train.precision._seconds", lambda model, loss, p: 1.0 + (p != faster))
+
+    done = trial.train(trial.settings(steps=1, precision="auto"))
+
+    assert faster == of(Started, done.events)[0].precision
+
+
+def test_the_trial_leaves_no_trace(trial):
+    """A run in the precision that auto chose is the run that auto made, bit by bit."""
+    auto = trial.train(trial.settings(steps=2, precision="auto"))
+
+    chosen = trial.train(trial.settings(steps=2, precision=of(Started, auto.events)[0].precision))
+
+    assert [e.loss for e in of(Stepped, auto.events)] == [e.loss for e in of(Stepped, chosen.events)]
+    for name, p in auto.model.named_parameters():
+        assert torch.equal(p, parameters(chosen.model)[name])
+
+
 def test_auto_keeps_float64(trial):
     """A float64 model stays one."""
     settings = trial.settings(steps=1, precision="auto")

@@ -201,6 +201,8 @@ def prepare(plan: Plan) -> tuple[DTransformer, Corpus, State | None]:
     from transformulary.train import initial_model, load_state
 
     state = load_state(plan.folder) if plan.resume else None
+    for half_written in plan.folder.glob(".*.tmp") if plan.resume else ():  # by a run that was killed
+        half_written.unlink()
     texts = read_texts(plan.data.text)
     tokenizer = Tokenizer.load(plan.folder) if plan.resume else make_tokenizer(plan.data, texts)
     ids = corpus(texts, tokenizer, plan.data.held_out)
