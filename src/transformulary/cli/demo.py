@@ -20,16 +20,17 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformulary.errors import ConfigError, require
+from transformulary.errors import CheckpointError, ConfigError, require
 
 if TYPE_CHECKING:
-    from transformulary.data import Corpus
-    from transformulary.models import Loaded
+    from transformulary.data import Corpus, Documents
     from transformulary.nn import DTransformer
     from transformulary.paper.settings import TrainingSettings
+    from transformulary.tokens import Tokenizer
 
 #: Characters of text that the model may see in training, repetitions counted.
 CHARACTERS = 1_200_000
@@ -40,7 +41,18 @@ MODEL: dict[str, Any] = {"L": 2, "H": 3, "d_e": 192, "ell_max": 64, "d_mlp": 768
     "activation": "gelu_tanh",
     "tied": True,
 }
-TRAINING: dict[str, Any] = {"batch": 4, "eta": 2e-3, "beta_2": 0.99, "schedule": "linear", "floor": 0.0}
+TRAINING: dict[str, Any] = {
+    "batch": 4,
+    "eta": 1e-3,
+    "eta_embedding": 4.0,
+    "beta_2": 0.99,
+    "schedule": "linear",
+    "floor": 0.0,
+    "init_residual": 0.0,
+    "eval_every": 0,  # only at the end, and then on
+    "eval_tokens": 0,  # all of the held-out text
+    "save_every": 0,
+}
 #: Text to continue, where the training text is Shakespeare and where it is not.
 PROMPTS = ("ROMEO.\nBut soft! What", "The ")
 FACTS = "demo.json"
@@ -63,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
     require("matplotlib", "torch,plot", "the demo's picture")
     if not 0 < args.seconds < float("inf"):
         raise ConfigError(f"--seconds {args.seconds}: training takes a positive number of seconds; the default is 90.")
+    if args.tokens < 0:
+        raise ConfigError(f"--tokens {args.tokens}: how many tokens to write is 0 or more; the default is 150.")
     from transformulary import models
 
     folder = Path(args.out)
@@ -76,13 +90,15 @@ def run(args: argparse.Namespace) -> int:
     print(results(facts))
     step(3, f"the model, in GPT-2's format: {model} (transformers' GPT2LMHeadModel.from_pretrained reads it)")
     loaded = models.load(model)
+    if loaded.tokenizer is None:
+        raise CheckpointError(f"{model} has no tokenizer.json. --retrain makes it anew.")
     prompt = args.prompt if args.prompt is not None else PROMPTS["Shakespeare" not in facts["origin"]]
     step(4, "writing: Algorithm 14 continues a prompt, at temperature 0.8")
-    tokens = write(loaded, prompt, args)
+    tokens = write(loaded.model, loaded.tokenizer, prompt, args)
     step(5, "comparing: the trained model with the oracle, line by line, each line on the model's own inputs")
-    agrees = compare(loaded, tokens)
+    agrees = compare(loaded.model, tokens)
     step(6, f"looking: pseudocode and attention, in {folder}")
-    look(loaded, prompt, folder)
+    look(loaded.model, loaded.tokenizer, prompt, folder)
     print(ending(folder, prompt))
     return 0 if agrees else 1
 
@@ -94,16 +110,14 @@ def step(number: int, what: str) -> None:
 
 def train(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     """Steps 1 and 2; returns what was found, which is also kept beside the model."""
-    import torch
-
     from transformulary.data import corpus, split
     from transformulary.data.baselines import baselines
     from transformulary.data.library import library
     from transformulary.files import write_atomically
-    from transformulary.nn import DTransformer
     from transformulary.paper import DTransformerConfig
     from transformulary.paper.settings import TrainingSettings
     from transformulary.tokens import Tokenizer
+    from transformulary.train import initial_model
 
     with waiting("fetching text"):
         source = library(folder / "text")
@@ -115,20 +129,42 @@ def train(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
         data = corpus(source.texts, tokenizer)
     config = DTransformerConfig(N_V=tokenizer.N_V, **MODEL)
     per_token = n / len(data.training)
-    steps = int(CHARACTERS / per_token / (TRAINING["batch"] * config.ell_max))
-    settings = TrainingSettings(steps=steps, seconds=args.seconds, seed=args.seed, eval_every=0, **TRAINING)
+    steps = int(CHARACTERS / per_token / (TRAINING["batch"] * (config.ell_max + 1)))
+    settings = TrainingSettings(steps=steps, warmup=steps // 10, seconds=args.seconds, seed=args.seed, **TRAINING)
     step(
         2,
         f"training: Algorithm 13 on {tokenizer.N_V:,} byte pairs ({per_token:.2f} characters per token), "
         f"for {steps:,} steps or {args.seconds:g} seconds",
     )
-    facts = {"origin": source.origin}
-    facts |= _fit(DTransformer(config, generator=torch.Generator().manual_seed(args.seed)), data, settings, folder)
-    facts["characters"] = round(facts.pop("tokens") * per_token)
+    facts: dict[str, Any] = {"origin": source.origin}
+    facts |= _fit(initial_model(config, settings), data, settings, folder)
     with waiting("guessing, to have something to compare with"):
-        facts["baselines"] = baselines((p.text for p in learned), (p.text for p in kept))
+        read = list(seen(data, config.ell_max, settings, facts.pop("steps")))
+        facts["characters"] = round(sum(map(len, read)) * per_token)
+        facts["baselines"] = {
+            f"{name} of characters": nats
+            for name, nats in baselines((p.text for p in learned), (p.text for p in kept)).items()
+        }
+        nats_per_token = baselines(read, sequences(data.held_out))["bigram"]
+        characters = sum(len(p.text) for p in kept)
+        facts["baselines"]["bigram of the same byte pairs"] = nats_per_token * len(data.held_out) / characters
     write_atomically(folder / "model" / FACTS, json.dumps(facts, indent=2) + "\n")
     return facts
+
+
+def seen(data: Corpus, ell_max: int, settings: TrainingSettings, steps: int) -> Iterator[list[int]]:
+    """The windows of token ids that so many steps of training read."""
+    from transformulary.data import NO_TOKEN, Batches
+
+    batches = Batches(data.training, ell_max, settings.batch, settings.seed)
+    for rows in islice(batches, steps * settings.accumulate):
+        yield from ([v for v in row if v != NO_TOKEN] for row in rows.tolist())
+
+
+def sequences(documents: Documents) -> list[list[int]]:
+    """The token ids of each document."""
+    ids = documents.ids.tolist()
+    return [ids[start:end] for start, end in pairwise(documents.bounds.tolist())]
 
 
 def _fit(model: DTransformer, data: Corpus, settings: TrainingSettings, folder: Path) -> dict[str, Any]:
@@ -141,8 +177,8 @@ def _fit(model: DTransformer, data: Corpus, settings: TrainingSettings, folder: 
 
     def on_event(event: Event) -> None:
         match event:
-            case Finished(seconds=seconds, tokens=tokens):
-                found.update(seconds=seconds, tokens=tokens)
+            case Finished(step=steps, seconds=seconds):
+                found.update(steps=steps, seconds=seconds)
             case Evaluated(nats_per_character=nats, characters=characters):
                 found.update(held_out=nats, held_out_characters=characters)
             case _:
@@ -156,7 +192,7 @@ def _fit(model: DTransformer, data: Corpus, settings: TrainingSettings, folder: 
 def results(facts: dict[str, Any]) -> str:
     """The held-out loss beside what guessing costs."""
     rows = [*facts["baselines"].items(), ("this model", facts["held_out"])]
-    lines = [f"        {name:12}{nats:6.3f} nats  {nats / math.log(2):6.3f} bits" for name, nats in rows]
+    lines = [f"        {name:31}{nats:6.3f} nats  {nats / math.log(2):6.3f} bits" for name, nats in rows]
     return "\n".join(
         [
             f"        held-out loss per character after {facts['characters']:,} characters of training, "
@@ -167,13 +203,11 @@ def results(facts: dict[str, Any]) -> str:
     )
 
 
-def write(loaded: Loaded, prompt: str, args: argparse.Namespace) -> list[int]:
+def write(model: DTransformer, tokenizer: Tokenizer, prompt: str, args: argparse.Namespace) -> list[int]:
     """Step 4: continue the prompt, each piece as it comes; returns all token ids."""
     from transformulary.generate import Continuation, Sampling
 
-    text = Continuation(
-        loaded.model, loaded.tokenizer, prompt, args.tokens, Sampling(tau=0.8), seed=args.seed, crop=True
-    )
+    text = Continuation(model, tokenizer, prompt, args.tokens, Sampling(tau=0.8), seed=args.seed, crop=True)
     print(f"\n{prompt}", end="", flush=True)
     for piece in text:
         print(piece, end="", flush=True)
@@ -181,11 +215,10 @@ def write(loaded: Loaded, prompt: str, args: argparse.Namespace) -> list[int]:
     return text.prompt + text.tokens
 
 
-def compare(loaded: Loaded, tokens: list[int]) -> bool:
+def compare(model: DTransformer, tokens: list[int]) -> bool:
     """Step 5: every line of Algorithm 10 against the oracle, in float64 and as trained."""
     from transformulary.conform import compare, theta_of
 
-    model = loaded.model
     x, theta = tokens[: model.config.ell_max], theta_of(model)
     single = compare(model, x, theta, allowed=float("inf")).worst
     with waiting("running the oracle"):
@@ -198,14 +231,14 @@ def compare(loaded: Loaded, tokens: list[int]) -> bool:
     return report.agrees
 
 
-def look(loaded: Loaded, prompt: str, folder: Path) -> None:
+def look(model: DTransformer, tokenizer: Tokenizer, prompt: str, folder: Path) -> None:
     """Step 6: the exact pseudocode of this model, and its attention as a page and a picture."""
     from transformulary.files import write_atomically
     from transformulary.pseudocode import describe
     from transformulary.view import attention
 
-    write_atomically(folder / "pseudocode.txt", describe(loaded.model.config) + "\n")
-    seen = attention(loaded.model, loaded.tokenizer, prompt)
+    write_atomically(folder / "pseudocode.txt", describe(model.config))
+    seen = attention(model, tokenizer, prompt)
     for name in ("attention.html", "attention.png"):
         seen.save(folder / name)
     print(f"        {folder / 'pseudocode.txt'}: every line that this model computes, with its sizes")
