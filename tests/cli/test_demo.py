@@ -1,0 +1,94 @@
+"""The demo, end to end, on a small text and a few steps."""
+
+import json
+import re
+
+import pytest
+
+from transformulary import models
+from transformulary.cli import demo, main
+from transformulary.data import library as texts
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Without network, and with less of everything."""
+    monkeypatch.setattr(texts, "_fetch", lambda archive: "the package index cannot be reached")
+    monkeypatch.setattr(texts, "_topics", lambda: ["The yield statement is a statement. " * 300, "The with statement."])
+    monkeypatch.setattr(demo, "CHARACTERS", 6000)
+    monkeypatch.setattr(demo, "VOCABULARY", 300)
+    monkeypatch.setattr(demo, "MODEL", demo.MODEL | {"d_e": 24, "d_mlp": 32, "ell_max": 16})
+
+
+def run(folder, *options):
+    return main(["demo", "--out", str(folder), "--tokens", "12", *options])
+
+
+def test_demo(small, tmp_path, capsys):
+    """Six steps: text, training, saving, writing, comparing, looking; a model that transformers' format holds."""
+    status = run(tmp_path)
+
+    out = capsys.readouterr().out
+    assert status == 0
+    assert re.findall(r"^(\d) of 6  (\w+)", out, re.MULTILINE) == [
+        ("1", "text"), ("2", "training"), ("3", "the"), ("4", "writing"), ("5", "comparing"), ("6", "looking"),
+    ]  # fmt: skip
+    assert "the package index cannot be reached" in out
+    assert "Algorithm 10: 9 of 9 lines that compute a value agree, largest relative error" in out
+    assert {p.name for p in tmp_path.iterdir()} == {"attention.html", "attention.png", "model", "pseudocode.txt"}
+    assert json.loads((tmp_path / "model" / "config.json").read_text())["model_type"] == "gpt2"
+    assert "8      X ← X + W_mlp2^l GELU_tanh(" in (tmp_path / "pseudocode.txt").read_text(encoding="utf-8")
+    assert (tmp_path / "attention.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_second_time(small, tmp_path, capsys, monkeypatch):
+    """A second demo trains nothing and shows the same results; --retrain trains."""
+    run(tmp_path)
+    first = capsys.readouterr().out
+    weights = (tmp_path / "model" / "model.safetensors").read_bytes()
+    monkeypatch.setattr(demo, "train", None)
+
+    assert run(tmp_path) == 0
+
+    second = capsys.readouterr().out
+    assert "done before" in second
+    losses = re.compile(r"this model .*nats.*bits")
+    assert losses.search(first)[0] == losses.search(second)[0]
+    assert (tmp_path / "model" / "model.safetensors").read_bytes() == weights
+
+
+def test_baselines_are_shown(small, tmp_path, capsys):
+    """The held-out loss stands beside what guessing costs, per character, and the repetitive text is learned."""
+    run(tmp_path)
+
+    facts = json.loads((tmp_path / "model" / "demo.json").read_text())
+    assert list(facts["baselines"]) == [
+        "uniform of characters", "unigram of characters", "bigram of characters", "bigram of the same byte pairs",
+    ]  # fmt: skip
+    assert facts["held_out"] < facts["baselines"]["uniform of characters"]
+    assert 0 < facts["characters"] <= 6000
+
+
+def test_a_line_that_disagrees(small, tmp_path, capsys):
+    """If a line of the model is not the paper's, the demo names it and its exit status is 1."""
+    run(tmp_path)
+    loaded = models.load(tmp_path / "model")
+    norm = type(loaded.model.layers[0].norm_2)
+    forward = norm.forward
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(norm, "forward", lambda self, X: forward(self, X) * (1 + 1e-6))
+        status = run(tmp_path)
+
+    assert status == 1
+    assert "DISAGREES" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("options", [("--seconds", "0"), ("--seconds", "nan"), ("--tokens", "-1")])
+def test_bad_options(small, tmp_path, capsys, options):
+    """A time or a number of tokens that makes no sense is one line and exit status 2, before anything is done."""
+    status = run(tmp_path / "new", *options)
+
+    assert status == 2
+    assert [line[:21] for line in capsys.readouterr().err.splitlines()] == ["transformulary demo: "]
+    assert not (tmp_path / "new").exists()
