@@ -23,6 +23,7 @@ FAST = {
     6: ("nn/slots.py", "TABLES"),
     7: ("nn/dtransformer.py", "DTransformer"),
     10: ("nn/dtransformer.py", "DTransformer"),
+    13: ("train/dtraining.py", "DTraining"),
     14: ("generate/dinference.py", "DInference"),
 }
 

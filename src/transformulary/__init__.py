@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Causal": "paper",
     "DInference": "generate",
+    "DTraining": "train",
     "DTransformer": "nn",
     "DTransformerConfig": "paper",
     "EDTransformerConfig": "paper",
@@ -19,6 +20,7 @@ _HOMES = {
     "Full": "paper",
     "Local": "paper",
     "Tokenizer": "tokens",
+    "describe": "pseudocode",
     "load": "models",
     "save": "models",
 }
