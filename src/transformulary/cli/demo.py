@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from transformulary.errors import CheckpointError, ConfigError, require
 
 if TYPE_CHECKING:
-    from transformulary.data import Corpus, Documents
+    from transformulary.data import Corpus, Documents, Piece
     from transformulary.nn import DTransformer
     from transformulary.paper.settings import TrainingSettings
     from transformulary.tokens import Tokenizer
@@ -111,7 +111,6 @@ def step(number: int, what: str) -> None:
 def train(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     """Steps 1 and 2; returns what was found, which is also kept beside the model."""
     from transformulary.data import corpus, split
-    from transformulary.data.baselines import baselines
     from transformulary.data.library import library
     from transformulary.files import write_atomically
     from transformulary.paper import DTransformerConfig
@@ -141,15 +140,19 @@ def train(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     with waiting("guessing, to have something to compare with"):
         read = list(seen(data, config.ell_max, settings, facts.pop("steps")))
         facts["characters"] = round(sum(map(len, read)) * per_token)
-        facts["baselines"] = {
-            f"{name} of characters": nats
-            for name, nats in baselines((p.text for p in learned), (p.text for p in kept)).items()
-        }
-        nats_per_token = baselines(read, sequences(data.held_out))["bigram"]
-        characters = sum(len(p.text) for p in kept)
-        facts["baselines"]["bigram of the same byte pairs"] = nats_per_token * len(data.held_out) / characters
+        facts["baselines"] = guesses(learned, kept, read, data.held_out)
     write_atomically(folder / "model" / FACTS, json.dumps(facts, indent=2) + "\n")
     return facts
+
+
+def guesses(learned: list[Piece], kept: list[Piece], read: list[list[int]], held_out: Documents) -> dict[str, float]:
+    """Nats per held-out character of models that look one symbol back at most; `read` is what our model read."""
+    from transformulary.data.baselines import baselines
+
+    characters = baselines((p.text for p in learned), (p.text for p in kept))
+    tokens = baselines(read, sequences(held_out))["bigram"] * len(held_out) / sum(len(p.text) for p in kept)
+    named = {f"{name} of characters": nats for name, nats in characters.items()}
+    return named | {"bigram of the same byte pairs": tokens}
 
 
 def seen(data: Corpus, ell_max: int, settings: TrainingSettings, steps: int) -> Iterator[list[int]]:
