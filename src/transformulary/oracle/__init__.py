@@ -18,7 +18,7 @@ _HOME = {
     "transformers": ["EDTransformer", "ETransformer", "DTransformer"],
     "procedures": ["EDTraining", "ETraining", "DTraining", "DInference", "EDInference"],
     "theta": ["Theta", "Zero", "random_theta", "theta_from", "gradient", "derivative"],
-    "watch": ["watched", "record"],
+    "watch": ["Variant", "Watch", "watched", "record"],
     "notation": ["softmax", "GELU", "GELU_tanh", "ReLU", "SiLU"],
 }  # fmt: skip
 _MODULE = {name: module for module, names in _HOME.items() for name in names}

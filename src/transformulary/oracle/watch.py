@@ -11,11 +11,13 @@ from __future__ import annotations
 import ast
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path as FilePath
-from types import SimpleNamespace
-from typing import Any
+from types import CodeType, SimpleNamespace
+from typing import Any, cast
 
 from transformulary.oracle import notation, theta
 from transformulary.oracle.path import Path, Step
@@ -33,11 +35,7 @@ def watched(hook: Hook) -> SimpleNamespace:
     `watched(hook).DTransformer(x, theta, c)` runs Algorithm 10.  Inside a gradient the hook sees one plain
     evaluation of the loss; what it replaced there stays constant in the evaluations of the complex step.
     """
-    watcher = _Watcher(hook)
-    scope: dict[str, Any] = {"__name__": "watched", "_watch": watcher, "gradient": watcher.gradient}
-    for path in dict.fromkeys(read().files.values()):
-        exec(compile(_instrumented(path), str(path), "exec"), scope)
-    return SimpleNamespace(**{name: scope[name] for name in read().functions})
+    return Watch(hook).algorithms
 
 
 def record(name: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -52,28 +50,73 @@ def record(name: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
     return values
 
 
-class _Watcher:
-    """The stack of lines that are being computed, and the hook."""
+@dataclass(frozen=True)
+class Variant:
+    """Another way to compute some lines: "4.6" -> (a part of that line's expression, what stands there instead).
 
-    def __init__(self, hook: Hook) -> None:
-        self.hook, self.stack = hook, []  # type: tuple[Hook, list[tuple[Step, bool]]]
-        self.frozen: dict[str, Any] | None = None  # path -> what the hook put there, during a complex step
+    The part is spelled as `ast.unparse` spells it and occurs once in the line.  Where two statements bear one
+    number, as line 8 of Algorithm 10 does for the two kinds of MLP, those that have the part are changed.
+    """
+
+    key: str
+    changes: Mapping[str, tuple[str, str]] = field(hash=False)
+
+
+class Watch:
+    """The algorithms recompiled: `algorithms` is a namespace of them, and hook(path, value) sees every value.
+
+    hook      returns the value to go on with
+    variants  other ways to compute some lines; each is off until `on` holds its key, and with which layer
+    names     what the expressions of the variants use beside the names of the oracle
+    """
+
+    def __init__(self, hook: Hook, variants: Iterable[Variant] = (), names: Mapping[str, Any] | None = None) -> None:
+        self.hook = hook
+        self.on: Mapping[str, int] = {}  # variant -> the layer (from 1) in which it holds, 0 = in every layer
+        self.stack: list[tuple[Step, bool]] = []
+        self.frozen: dict[str, Any] | None = None  # path -> what the hook put there, while the hook looks away
         self.replaced: dict[str, Any] = {}
+        self.computing: list[Callable[[], Any]] = []
+        self.names, self.variants = dict(names or {}), tuple(variants)
+        scope: dict[str, Any] = {"__name__": "watched", "_watch": self, "gradient": self.gradient, **self.names}
+        for code in _compiled(self.variants):
+            exec(code, scope)
+        self.algorithms = SimpleNamespace(**{name: scope[name] for name in read().functions})
 
-    def enter(self, number: str, label: str, refines: bool, **indices: int) -> None:
-        """A line begins: its path is now the path of what is computed.
+    def line(
+        self, compute: Callable[[], Any], shown: bool, number: str, label: str, refines: bool, **indices: int
+    ) -> Any:
+        """Compute one line: its path is the path of what is computed meanwhile.
 
         `refines`: one member of the line before, whose step it replaces.  So does a line that begins while
         another of the same algorithm is computed: the loss, whose lines come before that of the gradient.
         """
         refines = refines or bool(self.stack and self.stack[-1][0].number == number)
         self.stack.append((Step(number, label, tuple((k, v + 1) for k, v in indices.items())), refines))
+        try:
+            value = compute()
+            if not shown:
+                return value
+            self.computing.append(compute)
+            value = self._pass("", value)
+            self.computing.pop()
+            return value
+        finally:
+            self.stack.pop()
 
-    def leave(self, _: None, value: Any, shown: bool) -> Any:
-        """The line (or member) is computed."""
-        value = self._pass("", value) if shown else value
-        self.stack.pop()
-        return value
+    def again(self, on: Mapping[str, int]) -> Any:
+        """From within the hook of a line: the value of that line computed again with these variants on as well."""
+        before, self.on = self.on, {**self.on, **on}
+        try:
+            with self._constant({}):
+                return self.computing[-1]()
+        finally:
+            self.on = before
+
+    def choose(self, variants: Mapping[str, Callable[[], Any]], usual: Callable[[], Any]) -> Any:
+        """The first variant of a line that is on in this layer, else the line as it is."""
+        layer = next((i for step, _ in self.stack for name, i in step.indices if name == "l"), 0)
+        return next((variants[key] for key in variants if self.on.get(key, -1) in (0, layer)), usual)()
 
     def inside(self, name: str, value: Any) -> Any:
         """A value inside the current line."""
@@ -84,6 +127,8 @@ class _Watcher:
         return self._pass(function.__name__ + suffix, function(*args))
 
     def _pass(self, name: str, value: Any) -> Any:
+        if self.frozen == {}:
+            return value
         steps = self.stack
         kept = tuple(s for k, (s, _) in enumerate(steps) if k + 1 == len(steps) or not steps[k + 1][1])
         path = str(Path(kept, name))
@@ -111,10 +156,16 @@ class _Watcher:
             return theta.gradient(f, at)
 
 
-def _instrumented(path: FilePath) -> ast.Module:
+@lru_cache(maxsize=8)
+def _compiled(variants: tuple[Variant, ...]) -> tuple[CodeType, ...]:
+    files = dict.fromkeys(read().files.values())
+    return tuple(compile(_instrumented(path, variants), str(path), "exec") for path in files)
+
+
+def _instrumented(path: FilePath, variants: tuple[Variant, ...]) -> ast.Module:
     """One file of the oracle with hooks; the algorithms that it imports are the watched ones, already there."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    watch = _Watch(read(), path)
+    watch = _Hooks(read(), path, variants)
     tree.body = [watch.visit(node) for node in tree.body if not _imports_algorithms(node)]
     return ast.fix_missing_locations(tree)
 
@@ -123,11 +174,11 @@ def _imports_algorithms(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and (node.module or "").rpartition(".")[2] in {file.stem for file in FILES}
 
 
-class _Watch(ast.NodeTransformer):
+class _Hooks(ast.NodeTransformer):
     """Put hooks into the functions of one file."""
 
-    def __init__(self, source: Source, path: FilePath) -> None:
-        self.source, self.path = source, path
+    def __init__(self, source: Source, path: FilePath, variants: tuple[Variant, ...]) -> None:
+        self.source, self.path, self.variants = source, path, variants
         self.number = self.label = ""
         self.loops: list[str] = []  # index variables of the loops around a statement
         self.members: list[str] = []  # and of the comprehensions around an expression
@@ -179,19 +230,37 @@ class _Watch(ast.NodeTransformer):
         return node
 
     def _line(self, value: ast.expr, label: str) -> ast.expr:
+        others = {v.key: self._hooked(new, label) for v in self.variants if (new := self._changed(v, value, label))}
+        usual = self._hooked(value, label)
+        if others:
+            table = ast.Dict([ast.Constant(key) for key in others], [_later(new) for new in others.values()])
+            usual = _method("choose", table, _later(usual))
+        return self._framed(usual, label, refines=False, shown=True)
+
+    def _changed(self, variant: Variant, value: ast.expr, label: str) -> ast.expr | None:
+        """The line's expression under a variant; None if it is the same."""
+        old, new = variant.changes.get(f"{self.number}.{label}", ("", ""))
+        text = ast.unparse(value)
+        if not old or text.count(old) != 1:
+            return None
+        changed = ast.parse(text.replace(old, new), mode="eval").body
+        if isinstance(changed, ast.ListComp) and isinstance(value, ast.ListComp):
+            ast.copy_location(changed.elt, value.elt)  # Algorithm 5 has two numbers in one statement, by their place
+        return changed
+
+    def _hooked(self, value: ast.expr, label: str) -> ast.expr:
         self.label, self.seen = label, Counter()
         family = value
         while isinstance(family, ast.Call) and getattr(family.func, "id", "") in FAMILIES and family.args:
             family = family.args[0]
         if isinstance(family, ast.ListComp | ast.GeneratorExp):
             family.family = True  # type: ignore[union-attr]
-        return self._framed(self.visit(value), label, refines=False, shown=True)
+        return cast(ast.expr, self.visit(value))
 
     def _framed(self, value: ast.expr, label: str, refines: bool, shown: bool) -> ast.expr:
         at = [ast.keyword(v, ast.Name(v, ast.Load())) for v in (*self.loops, *self.members)]
-        what = [ast.Constant(self.number), ast.Constant(label), ast.Constant(refines)]
-        enter = _method("enter", *what, keywords=at)
-        return _method("leave", enter, value, ast.Constant(shown))
+        what = [ast.Constant(c) for c in (shown, self.number, label, refines)]
+        return _method("line", _later(value), *what, keywords=at)
 
     def _comprehension(self, node: Comprehension) -> ast.AST:
         target = node.generators[0].target
@@ -249,6 +318,10 @@ class _Watch(ast.NodeTransformer):
 def _method(name: str, *args: ast.expr, keywords: list[ast.keyword] | None = None) -> ast.Call:
     function = ast.Attribute(ast.Name("_watch", ast.Load()), name, ast.Load())
     return ast.Call(function, list(args), keywords or [])
+
+
+def _later(value: ast.expr) -> ast.Lambda:
+    return ast.Lambda(ast.arguments([], [], None, [], [], None, []), value)
 
 
 def _base(node: ast.expr) -> str:

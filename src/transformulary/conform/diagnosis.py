@@ -1,0 +1,264 @@
+"""Why a line differs: known mistakes tried on the oracle, else a description of the difference.
+
+The oracle runs in lockstep with the values that were seen.  At each value that differs, every known mistake
+is tried: is this value what the oracle computes with that one line changed?  Lines that were not seen
+narrow what can be said: then a mistake is tried on everything since the last value that was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transformulary.conform.mistakes import MISTAKES, NAMES, Mistake
+from transformulary.errors import AlgorithmError
+from transformulary.oracle.path import parse
+from transformulary.oracle.source import read
+from transformulary.oracle.theta import Theta
+from transformulary.oracle.watch import Watch
+from transformulary.paper import DTransformerConfig
+
+Array = NDArray[Any]
+
+#: Lines that add to the residual stream: what they add is compared as well, since beside X it may be small.
+INCREMENTS = frozenset({"6", "8"})
+STREAM = INCREMENTS | {"3", "3a"}
+#: A mistake explains a value if what is left of the error is below this multiple of what is allowed there.
+SLACK = 10.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One value that differs.
+
+    path       where: 10.8[l=2]
+    error      largest difference relative to the largest number of the oracle's value
+    allowed    the error that counts as agreement there
+    mistakes   the known mistakes that explain it, with the layer in which each is (0 = every layer); may be empty
+    remaining  the error that is left with them
+    about      what the difference looks like, where no known mistake explains it
+    since      lines that could not be seen and may be where the fault is
+    """
+
+    path: str
+    error: float
+    allowed: float
+    mistakes: tuple[tuple[Mistake, int], ...] = ()
+    remaining: float = float("nan")
+    about: str = ""
+    since: tuple[str, ...] = ()
+
+
+class Stop(Exception):
+    """Ends a run of the oracle early, with a value."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def error_of(ours: Array, theirs: Array) -> float:
+    """The largest difference relative to the largest number of ours; infinite for another shape or no number."""
+    if np.shape(ours) != np.shape(theirs):
+        return float("inf")
+    scale = float(np.abs(ours).max()) or 1.0
+    with np.errstate(invalid="ignore"):
+        error = float(np.abs(theirs - ours).max()) / scale
+    return error if error == error else float("inf")
+
+
+class Lockstep:
+    """One run of Algorithm 10 beside the values that were seen; `findings` are those that differ.
+
+    seen     path -> their value, tokens as columns
+    allowed  path -> the error that counts as agreement
+    """
+
+    def __init__(
+        self,
+        seen: Mapping[str, Array],
+        config: DTransformerConfig,
+        x: Sequence[int],
+        theta: Theta,
+        allowed: Callable[[str], float],
+    ) -> None:
+        self.seen, self.config, self.x, self.theta, self.allowed = seen, config, list(x), theta, allowed
+        self.findings: list[Finding] = []
+        self.errors: dict[str, float] = {}
+        self.adopted: dict[str, int] = {}
+        self._stream: Array | None = None
+        self._unseen: list[str] = []
+        self._watch = Watch(self._compare, MISTAKES, NAMES)
+        self._watch.algorithms.DTransformer(self.x, theta, config)
+
+    def _compare(self, path: str, ours: Any) -> Any:
+        step = parse(path)
+        if path not in self.seen:
+            if len(step.steps) == 1 and not step.name and not any(n == "t" for n, _ in step.steps[0].indices):
+                self._unseen.append(step.steps[0].label)
+            return ours
+        theirs = self.seen[path]
+        error = self._error(path, _matrix(ours), theirs)
+        self.errors[path] = error
+        if error > self.allowed(path):
+            self.findings.append(self._explain(path, _matrix(ours), theirs, error, bool(step.name)))
+        if step.steps[0].label in STREAM and len(step.steps) == 1:
+            self._stream = theirs
+        self._unseen = []
+        return list(theirs.T) if isinstance(ours, list) else theirs
+
+    def _error(self, path: str, ours: Array, theirs: Array) -> float:
+        error, base = error_of(ours, theirs), self._stream
+        label = parse(path).steps[-1].label
+        if label in INCREMENTS and base is not None and not self._unseen and np.shape(base) == np.shape(theirs):
+            return max(error, error_of(ours - base, theirs - base))
+        return error
+
+    def _explain(self, path: str, ours: Array, theirs: Array, error: float, inside: bool) -> Finding:
+        gap = [n for n in self._unseen if n not in ("1", "2") or "3" not in self._unseen]
+        local = not inside and not gap
+        compute = (lambda on: _matrix(self._watch.again(on))) if local else self._rerun(path)
+        bound = SLACK * self.allowed(path)
+        best = self._search(compute, path, ours, theirs, error, bound, layers=() if local else self._layers())
+        if best:
+            mistakes, remaining = best
+            if not local:
+                self.adopted |= {mistake.key: layer for mistake, layer in mistakes}
+            return Finding(path, error, self.allowed(path), mistakes, remaining, since=tuple(gap))
+        return Finding(path, error, self.allowed(path), about=describe(ours, theirs), since=tuple(gap))
+
+    def _layers(self) -> range:
+        return range(1, self.config.L + 1)
+
+    def _search(
+        self,
+        compute: Callable[[Mapping[str, int]], Array],
+        path: str,
+        ours: Array,
+        theirs: Array,
+        error: float,
+        bound: float,
+        layers: Iterable[int],
+    ) -> tuple[tuple[tuple[Mistake, int], ...], float] | None:
+        """The mistakes that leave an error below the bound: one everywhere, one in one layer, or two."""
+        left: list[tuple[float, Mistake, int]] = []
+        for layer in (0, *layers):
+            for mistake in MISTAKES:
+                value = _tried(compute, {mistake.key: layer})
+                if value is None or (np.shape(value) == np.shape(ours) and np.array_equal(value, ours)):
+                    continue
+                left.append((self._error(path, value, theirs), mistake, layer))
+            left.sort(key=lambda found: found[0])
+            if left and left[0][0] <= bound:
+                remaining, mistake, layer = left[0]
+                return ((mistake, layer),), remaining
+        return self._pair(compute, path, theirs, bound, [entry for entry in left[:12] if entry[0] < error])
+
+    def _pair(
+        self,
+        compute: Callable[[Mapping[str, int]], Array],
+        path: str,
+        theirs: Array,
+        bound: float,
+        promising: list[tuple[float, Mistake, int]],
+    ) -> tuple[tuple[tuple[Mistake, int], ...], float] | None:
+        for _, first, layer in promising:
+            for second in MISTAKES:
+                if second.key == first.key:
+                    continue
+                value = _tried(compute, {first.key: layer, second.key: 0})
+                if value is not None and (remaining := self._error(path, value, theirs)) <= bound:
+                    return ((first, layer), (second, 0)), remaining
+        return None
+
+    def _rerun(self, path: str) -> Callable[[Mapping[str, int]], Array]:
+        """The value at `path` of a run that goes on with what was seen before it, and with some mistakes."""
+
+        def compute(on: Mapping[str, int]) -> Array:
+            def hook(here: str, value: Any) -> Any:
+                if here == path:
+                    raise Stop(value)
+                if here in self.seen:
+                    return list(self.seen[here].T) if isinstance(value, list) else self.seen[here]
+                return value
+
+            watch = Watch(hook, MISTAKES, NAMES)
+            watch.on = {**self.adopted, **on}
+            try:
+                watch.algorithms.DTransformer(self.x, self.theta, self.config)
+            except Stop as stop:
+                return _matrix(stop.value)
+            raise AssertionError(f"{path} is not computed")
+
+        return compute
+
+
+def _tried(compute: Callable[[Mapping[str, int]], Array], on: Mapping[str, int]) -> Array | None:
+    """The value with some mistakes; None where they make no sense for this model."""
+    try:
+        with np.errstate(all="ignore"):
+            return compute(on)
+    except (AlgorithmError, ValueError, IndexError, AttributeError, TypeError, ZeroDivisionError):
+        return None
+
+
+def _matrix(value: Any) -> Any:
+    return np.stack(value, 1) if isinstance(value, list) else value
+
+
+def value_lines(config: DTransformerConfig) -> list[str]:
+    """The lines of Algorithm 10 that compute a value in this model: not loops, and 3a only where there is one."""
+    return [n for n in read().lines(10) if n != "4" and (n != "3a" or config.embedding_norm)]
+
+
+def describe(ours: Array, theirs: Array) -> str:
+    """What a difference looks like: another shape, scaled, shifted, permuted, or where it is."""
+    if np.shape(ours) != np.shape(theirs):
+        return f"its shape is {np.shape(theirs)}, and should be {np.shape(ours)}"
+    if not np.all(np.isfinite(theirs)):
+        return f"{int((~np.isfinite(theirs)).sum())} of {theirs.size} numbers are not finite"
+    if ours.ndim != 2:
+        return "all of it differs"
+    close = 1e-4 * float(np.abs(ours).max())
+    for what, candidate in _rearranged(ours, theirs):
+        if np.abs(candidate - theirs).max() <= close:
+            return what
+    return _where(np.abs(theirs - ours) > close * 1e-4)
+
+
+def _rearranged(ours: Array, theirs: Array) -> Iterable[tuple[str, Array]]:
+    scale = float((ours * theirs).sum() / (ours * ours).sum()) if ours.any() else 1.0
+    yield f"it is the right value times {scale:.6g}", scale * ours
+    yield "a constant is added", ours + float((theirs - ours).mean())
+    if ours.shape[0] == ours.shape[1]:
+        yield "it is transposed", ours.T
+    yield "it is shifted by one token", np.hstack([theirs[:, :1], ours[:, :-1]])
+    yield "it is shifted by one token", np.hstack([ours[:, 1:], theirs[:, -1:]])
+    yield "its rows are permuted", ours[_matching(ours, theirs)]
+    yield "its tokens are permuted", ours[:, _matching(ours.T, theirs.T)]
+
+
+def _matching(ours: Array, theirs: Array) -> Any:
+    """For every row of theirs, the row of ours that is nearest."""
+    distance = (theirs**2).sum(1)[:, None] - 2 * theirs @ ours.T + (ours**2).sum(1)[None]
+    return distance.argmin(1)
+
+
+def _where(wrong: Array) -> str:
+    rows, columns = np.flatnonzero(wrong.any(1)) + 1, np.flatnonzero(wrong.any(0)) + 1
+    parts = []
+    if len(columns) < wrong.shape[1]:
+        parts.append(f"tokens {_ranges(columns)} of {wrong.shape[1]} differ")
+    if len(rows) < wrong.shape[0]:
+        parts.append(f"rows {_ranges(rows)} of {wrong.shape[0]} differ")
+    return ", ".join(parts) or "all rows and tokens differ"
+
+
+def _ranges(numbers: Array) -> str:
+    """1-3, 7, 9-12 (the first few)."""
+    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    text = [f"{run[0]}" if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
+    return ", ".join(text[:5]) + (", ..." if len(text) > 5 else "")

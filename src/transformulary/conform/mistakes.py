@@ -1,0 +1,185 @@
+"""The known mistakes of decoders: by line of the paper, each a small replacement of one statement.
+
+A mistake is a `Variant` of the oracle with a sentence: what an implementation does, and what it should do.
+To add one, add a row: the line, its name, the sentence, and which part of the line's expression (as
+`ast.unparse` spells it) becomes what.  A second line of the same mistake is a further pair of entries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from transformulary.conform import wrong
+from transformulary.oracle.watch import Variant
+from transformulary.paper import Full
+
+
+@dataclass(frozen=True)
+class Mistake(Variant):
+    """A known mistake: `says` completes "line ...: " in a report; `line` is where a reader should look."""
+
+    says: str = ""
+    line: str = ""
+
+
+def _mistake(line: str, key: str, says: str, *changes: str) -> Mistake:
+    """changes: old, new for the line itself; then, for further lines, label, old, new."""
+    table = {line: (changes[0], changes[1])}
+    rest = changes[2:]
+    table |= {rest[k]: (rest[k + 1], rest[k + 2]) for k in range(0, len(rest), 3)}
+    return Mistake(key, table, says, line)
+
+
+ACT = "ACTIVATION[c.activation]("
+POS = "POSITION[c.positions](t, theta, c)"
+SCALED = "S / SCALE[c.scale](d_attn)"
+MASK = "c.mask[l % len(c.mask)]"
+HEAD = "W_qkv(W, h, h // (H // H_kv))"
+
+EMBEDDING = (
+    _mistake("10.2", "no-positions", "no positional embedding is added", POS, "0"),
+    _mistake("10.2", "positions-from-1", "positions are counted one too high", POS, POS.replace("t,", "t + 1,")),
+    _mistake("10.2", "positions-from-2", "positions are counted two too high", POS, POS.replace("t,", "t + 2,")),
+    _mistake("10.2", "position-stuck", "every token has the position of the first", POS, POS.replace("t,", "0,")),
+    _mistake(
+        "10.2", "embedding-scaled", "the token embedding is multiplied by sqrt(d_e)",
+        "SCALE[c.embedding_scale](c.d_e) *", "sqrt(c.d_e) *",
+    ),
+    _mistake(
+        "10.2", "embedding-unscaled", "the token embedding is not multiplied by sqrt(d_e)",
+        "SCALE[c.embedding_scale](c.d_e) *", "1 *",
+    ),
+)  # fmt: skip
+
+SCORES = (
+    _mistake("4.6", "no-scale", "scores are not divided by sqrt(d_attn)", SCALED, "S"),
+    _mistake("4.6", "scale-added", "scores are divided by sqrt(d_attn), and this model does not", SCALED, "S / sqrt(d_attn)"),
+    _mistake("4.6", "scale-no-root", "scores are divided by d_attn instead of its root", SCALED, "S / d_attn"),
+    _mistake("4.6", "scale-inverted", "scores are multiplied by sqrt(d_attn) instead of divided", SCALED, "S * sqrt(d_attn)"),
+    _mistake("4.6", "scale-of-d_e", "scores are divided by sqrt(d_e) instead of sqrt(d_attn)", SCALED, "S / sqrt(X.shape[0])"),
+    _mistake("4.6", "softmax-over-queries", "softmax normalises over the queries instead of the keys", f"softmax({SCALED})", f"softmax(({SCALED}).T).T"),
+    _mistake("4.6", "no-softmax", "softmax is missing", f"softmax({SCALED})", f"where(Mask(t_z, t_x), {SCALED}, 0)"),
+    _mistake("4.6", "mask-after-softmax", "masked weights are set to 0 after softmax, so weights do not sum to 1", f"softmax({SCALED})", f"where(Mask(t_z, t_x), softmax({SCALED}), 0)", "4.5", "where(Mask(t_z, t_x), S, -inf)", "S"),
+    _mistake("4.5", "mask-zero", "masked scores become 0 instead of minus infinity", "-inf", "0"),
+    _mistake("4.5", "mask-finite-10", "masked scores become -10, which is not small enough", "-inf", "-10.0"),
+    _mistake("4.5", "mask-finite-100", "masked scores become -100, which is not small enough", "-inf", "-100.0"),
+    _mistake("4.5", "mask-added", "-10000 is added to masked scores, and the scores are that large", "-inf", "S - 10000.0"),
+)  # fmt: skip
+
+PROJECTIONS = (
+    _mistake("4.1", "q-k-swapped", "the projections of queries and keys are swapped", "W_qkv.W_q @ X + W_qkv.b_q", "W_qkv.W_k @ X + W_qkv.b_k", "4.2", "W_qkv.W_k @ Z + W_qkv.b_k", "W_qkv.W_q @ Z + W_qkv.b_q"),
+    _mistake("4.2", "k-v-swapped", "the projections of keys and values are swapped", "W_qkv.W_k @ Z + W_qkv.b_k", "W_qkv.W_v @ Z + W_qkv.b_v", "4.3", "W_qkv.W_v @ Z + W_qkv.b_v", "W_qkv.W_k @ Z + W_qkv.b_k"),
+    _mistake("4.1", "q-v-swapped", "the projections of queries and values are swapped", "W_qkv.W_q @ X + W_qkv.b_q", "W_qkv.W_v @ X + W_qkv.b_v", "4.3", "W_qkv.W_v @ Z + W_qkv.b_v", "W_qkv.W_q @ Z + W_qkv.b_q"),
+    _mistake("4.1", "no-b_q", "the bias b_q is missing", "+ W_qkv.b_q[:, None]", "+ 0"),
+    _mistake("4.3", "no-b_v", "the bias b_v is missing", "+ W_qkv.b_v[:, None]", "+ 0"),
+    _mistake("5.1", "W_q-transposed", "the square matrix W_q is transposed", "W_qkv(W,", "W_qkv(transposed(W, 'W_q'),"),
+    _mistake("5.1", "W_k-transposed", "the square matrix W_k is transposed", "W_qkv(W,", "W_qkv(transposed(W, 'W_k'),"),
+    _mistake("5.1", "W_v-transposed", "the square matrix W_v is transposed", "W_qkv(W,", "W_qkv(transposed(W, 'W_v'),"),
+    _mistake("5.1", "heads-interleaved", "heads take every H-th row of the projections instead of a block of rows", "W_qkv(W,", "W_qkv(interleaved_heads(W),"),
+    _mistake("5.1", "groups-by-remainder", "query head h uses key/value head h mod H_kv instead of its block's", "h // (H // H_kv)", "h % H_kv"),
+    _mistake("5.3", "heads-not-merged", "heads are not put behind the tokens before they are joined", "rows(Y)", "unmerged(Y)"),
+    _mistake("5.3", "heads-reversed", "heads are joined in reverse order", "rows(Y)", "rows(Y[::-1])"),
+    _mistake("5.4", "W_o-transposed", "the square matrix W_o is transposed", "W.W_o @", "W.W_o.T @"),
+    _mistake("5.4", "no-W_o", "the output projection W_o is missing", "W.W_o @ Y", "Y"),
+    _mistake("5.4", "no-b_o", "the bias b_o is missing", "+ W.b_o[:, None]", "+ 0"),
+    _mistake("5.4", "b_o-per-head", "the bias b_o is added once per head", "W.b_o[:, None]", "len(W.W_q) * W.b_o[:, None]"),
+)  # fmt: skip
+
+ROTATION = (
+    _mistake("4r.4", "rope-neighbours", "neighbouring numbers are rotated together, and these weights pair halves", "stacked(a, b)", "neighbours(q, omega, ell)"),
+    _mistake("4r.1", "rope-base-10000", "the base of the rotation is 10000", "c.base **", "10000.0 **"),
+    _mistake("4r.1", "rope-base-500000", "the base of the rotation is 500000", "c.base **", "500000.0 **"),
+    _mistake("4r.1", "rope-base-1000000", "the base of the rotation is 1000000", "c.base **", "1000000.0 **"),
+    _mistake("4r.1", "rope-d_e", "frequencies are spread over d_e instead of d_attn", "/ d_attn)", "/ c.d_e)"),
+    _mistake("4r.2", "rope-backwards", "the rotation goes the other way round", ") - q[", ") + q[", "4r.3", ") + q[", ") - q["),
+    _mistake("4.3a", "rope-not-on-q", "queries are not rotated", "rotate(Q[:, t], t, c)", "Q[:, t]"),
+    _mistake("4.3b", "rope-not-on-k", "keys are not rotated", "rotate(K[:, t], t, c)", "K[:, t]"),
+    _mistake("4.3a", "rope-q-from-1", "queries are rotated by one position more than keys", "rotate(Q[:, t], t, c)", "rotate(Q[:, t], t + 1, c)"),
+    _mistake("4.3", "rope-on-v", "values are rotated too", "W_qkv.W_v @ Z + W_qkv.b_v[:, None]", "columns((rotate((W_qkv.W_v @ Z + W_qkv.b_v[:, None])[:, t], t, c) for t in range(ell_z)))"),
+)  # fmt: skip
+
+NORM_FORMULA = (
+    _mistake("6.2", "sample-variance", "the variance divides by d_e - 1 instead of d_e", "/ d_e", "/ (d_e - 1)"),
+    _mistake("6.3", "eps-outside", "eps is added outside the root", "sqrt(v + c.eps)", "(sqrt(v) + c.eps)"),
+    _mistake("6.3", "no-eps", "eps is missing", "v + c.eps", "v"),
+    *(_mistake("6.3", f"eps-{eps:g}", f"eps is {eps:g}", "c.eps", f"{eps!r}") for eps in (1e-3, 1e-5, 1e-6, 1e-8, 1e-12)),
+    _mistake("6.3", "rms-for-layer-norm", "RMSnorm instead of layer norm: the mean is not removed", "(e - m) /", "e /", "6.2", "(e[i] - m) ** 2", "e[i] ** 2"),
+    _mistake("6.3", "mean-not-removed", "the mean is left in the numerator", "(e - m) /", "e /"),
+    _mistake("6.3", "no-gamma", "the scale gamma is missing", "* gamma", "* 1"),
+    _mistake("6.3", "gamma-plus-1", "the scale is 1 + gamma", "* gamma", "* (1 + gamma)"),
+    _mistake("6.3", "no-beta", "the offset beta is missing", "+ beta", "+ 0"),
+    _mistake("6.3", "norm-in-half", "the norm is computed in half precision", "(e - m) / sqrt(v + c.eps)", "half(half(e - m) / half(sqrt(v + c.eps)))"),
+    _mistake("6r.3", "rms-eps-outside", "eps is added outside the root", "sqrt(v + c.eps)", "(sqrt(v) + c.eps)"),
+    _mistake("6r.3", "rms-no-eps", "eps is missing", "v + c.eps", "v"),
+    *(_mistake("6r.3", f"rms-eps-{eps:g}", f"eps is {eps:g}", "c.eps", f"{eps!r}") for eps in (1e-3, 1e-5, 1e-6, 1e-8, 1e-12)),
+    _mistake("6r.3", "rms-no-gamma", "the scale gamma is missing", "* gamma", "* 1"),
+    _mistake("6r.3", "rms-gamma-plus-1", "the scale is 1 + gamma", "* gamma", "* (1 + gamma)"),
+    _mistake("6r.3", "layer-norm-for-rms", "layer norm instead of RMSnorm: the mean is removed", "e / sqrt(v", "(e - sum(e) / d_e) / sqrt(v", "6r.2", "e[i] ** 2", "(e[i] - sum(e) / d_e) ** 2"),
+    _mistake("6r.3", "rms-in-half", "the norm is computed in half precision", "e / sqrt(v + c.eps)", "half(half(e) / half(sqrt(v + c.eps)))"),
+)  # fmt: skip
+
+
+def _norm_line(line: str, gamma: str, beta: str) -> tuple[Mistake, ...]:
+    """The mistakes that lines 5, 7 and 10 share: a norm that is missing or of the wrong numbers."""
+    usual = f"columns((NORM[c.norm](X[:, t], {gamma}, {beta}, c) for t in range(ell)))"
+    of, n = f"(X, {gamma}, {beta}, c)", line.partition(".")[2]
+    return (
+        _mistake(line, f"no-norm-{n}", "the norm is missing", usual, "X"),
+        _mistake(line, f"whole-norm-{n}", "mean and variance are of all tokens together", usual, f"whole_norm{of}"),
+        _mistake(line, f"norm-over-tokens-{n}", "each coordinate is normalised over the tokens", usual, f"norm_over_tokens{of}"),
+        _mistake(line, f"norm-twice-{n}", "the norm is applied twice", "NORM[c.norm](X[:, t],", f"NORM[c.norm](NORM[c.norm](X[:, t], {gamma}, {beta}, c),"),
+    )  # fmt: skip
+
+
+BLOCK = (
+    *_norm_line("10.5", "theta.gamma_1[l]", "theta.beta_1[l]"),
+    _mistake("10.5", "norm-2-for-1", "the parameters of the second norm are used", "theta.gamma_1[l], theta.beta_1[l]", "theta.gamma_2[l], theta.beta_2[l]"),
+    _mistake("10.6", "residual-overwritten-6", "attention is added to the normed X, which overwrites the residual stream", "X + MHAttention", "X_tilde + MHAttention"),
+    _mistake("10.6", "no-residual-6", "the residual connection around attention is missing", "X + MHAttention", "MHAttention"),
+    _mistake("10.6", "attention-on-X", "attention reads X instead of its norm", "MHAttention(X_tilde, X_tilde,", "MHAttention(X, X,"),
+    _mistake("10.6", "no-mask", "there is no causal mask", MASK, "Full()"),
+    _mistake("10.6", "mask-transposed", "the mask is transposed: tokens look at later ones", MASK, f"turned({MASK})"),
+    _mistake("10.6", "mask-strict", "the mask leaves out the token itself", MASK, f"strict({MASK})"),
+    _mistake("10.6", "mask-ahead", "the mask lets a token see one token ahead", MASK, f"ahead({MASK})"),
+    _mistake("10.6", "window-wider", "the window is one token too wide", MASK, f"wider({MASK}, 1)"),
+    _mistake("10.6", "window-narrower", "the window is one token too narrow", MASK, f"wider({MASK}, -1)"),
+    _mistake("10.6", "mask-cycle", "the masks of the layers alternate the other way round", MASK, "c.mask[(l + 1) % len(c.mask)]"),
+    *_norm_line("10.7", "theta.gamma_2[l]", "theta.beta_2[l]"),
+    _mistake("10.7", "norm-1-for-2", "the parameters of the first norm are used", "theta.gamma_2[l], theta.beta_2[l]", "theta.gamma_1[l], theta.beta_1[l]"),
+)  # fmt: skip
+
+MLP = (
+    *(
+        _mistake("10.8", f"act-{name}", f"the activation is {says}", ACT, f"{name}(")
+        for name, says in {
+            "GELU": "the exact form of GELU", "GELU_tanh": "the tanh form of GELU", "ReLU": "ReLU", "SiLU": "SiLU",
+            "quick_gelu": "x sigmoid(1.702 x), the quick form of GELU",
+        }.items()
+    ),
+    _mistake("10.8", "no-activation", "the activation is missing", ACT, "("),
+    _mistake("10.8", "gate-up-swapped", "the gate W_mlp1 and W_mlp3 are swapped", "(ACTIVATION[c.activation](theta.W_mlp1[l] @ X_tilde + theta.b_mlp1[l][:, None]) * (theta.W_mlp3[l] @ X_tilde + theta.b_mlp3[l][:, None]))", "((theta.W_mlp1[l] @ X_tilde + theta.b_mlp1[l][:, None]) * ACTIVATION[c.activation](theta.W_mlp3[l] @ X_tilde + theta.b_mlp3[l][:, None]))"),
+    _mistake("10.8", "no-gate", "the gate is missing", " * (theta.W_mlp3[l] @ X_tilde + theta.b_mlp3[l][:, None])", ""),
+    _mistake("10.8", "no-b_mlp1", "the bias b_mlp1 is missing", "+ theta.b_mlp1[l][:, None]", "+ 0"),
+    _mistake("10.8", "no-b_mlp2", "the bias b_mlp2 is missing", "+ theta.b_mlp2[l][:, None]", "+ 0"),
+    _mistake("10.8", "residual-overwritten-8", "the MLP is added to the normed X, which overwrites the residual stream", "X + theta.W_mlp2", "X_tilde + theta.W_mlp2"),
+    _mistake("10.8", "no-residual-8", "the residual connection around the MLP is missing", "X + theta.W_mlp2", "theta.W_mlp2"),
+)  # fmt: skip
+
+OUTPUT = (
+    *_norm_line("10.10", "theta.gamma", "theta.beta"),
+    _mistake("10.11", "W_u-untied", "the unembedding is not W_e transposed, as this model ties it", "W_u @ X", "W_u[::-1] @ X"),
+    _mistake("10.11", "logits-scaled", "X is divided by sqrt(d_e) before the unembedding", "W_u @ X", "W_u @ (X / sqrt(len(X)))"),
+    _mistake("10.11", "no-b_u", "the output bias b_u is missing", "+ theta.b_u[:, None]", "+ 0"),
+    _mistake("10.11", "softmax-twice", "softmax is applied twice", "softmax(W_u @ X + theta.b_u[:, None])", "softmax(softmax(W_u @ X + theta.b_u[:, None]))"),
+    _mistake("10.11", "logits-for-P", "these are logits, not probabilities", "softmax(W_u @ X + theta.b_u[:, None])", "W_u @ X + theta.b_u[:, None]"),
+    _mistake("10.11", "softmax-over-tokens", "softmax normalises over the tokens instead of the vocabulary", "softmax(W_u @ X + theta.b_u[:, None])", "softmax((W_u @ X + theta.b_u[:, None]).T).T"),
+)  # fmt: skip
+
+#: Every known mistake of a decoder, in the order of the lines.
+MISTAKES: tuple[Mistake, ...] = (
+    *EMBEDDING, *BLOCK, *PROJECTIONS, *ROTATION, *SCORES, *NORM_FORMULA, *MLP, *OUTPUT,
+)  # fmt: skip
+
+#: What their expressions use beside the oracle's own names.
+NAMES: dict[str, Any] = {name: value for name, value in vars(wrong).items() if callable(value)} | {"Full": Full}

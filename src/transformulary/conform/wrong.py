@@ -1,0 +1,100 @@
+"""What wrong implementations compute in place of a formula: the functions that the known mistakes call.
+
+Names and shapes as in the oracle: tokens are columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from transformulary.oracle.notation import Array
+from transformulary.oracle.theta import Theta
+
+
+def transposed(W: Theta, name: str) -> Theta:
+    """The bundle of a layer whose W_q, W_k or W_v, all heads in one matrix, was read transposed; it must be square."""
+    whole = np.concatenate(getattr(W, name)).T
+    return _with(W, **{name: np.split(whole, len(getattr(W, name)))})
+
+
+def interleaved_heads(W: Theta) -> Theta:
+    """Head h takes rows h, h + H, h + 2 H, ... of the stacked projections instead of a block of rows."""
+    out = {}
+    for name in ("W_q", "b_q", "W_k", "b_k", "W_v", "b_v"):
+        heads = vars(W)[name]
+        if isinstance(heads, list):
+            whole = np.concatenate(heads)
+            out[name] = [whole[h :: len(heads)] for h in range(len(heads))]
+    return _with(W, **out)
+
+
+def unmerged(Y: list[Array]) -> Array:
+    """(H, ell, d) read as (ell, H d) without putting the heads behind the tokens first."""
+    rows = np.stack([y.T for y in Y])
+    return rows.reshape(rows.shape[1], -1).T
+
+
+def whole_norm(X: Array, gamma: Array, beta: Array, c: Any) -> Array:
+    """Mean and variance over all numbers of all tokens."""
+    scale = np.sqrt(X.var() + c.eps)
+    return (X - X.mean()) / scale * np.reshape(gamma, (-1, 1)) + _column(beta)
+
+
+def norm_over_tokens(X: Array, gamma: Array, beta: Array, c: Any) -> Array:
+    """Mean and variance of each coordinate over the tokens."""
+    spread = np.sqrt(X.var(axis=1, keepdims=True) + c.eps)
+    return (X - X.mean(axis=1, keepdims=True)) / spread * np.reshape(gamma, (-1, 1)) + _column(beta)
+
+
+def half(e: Array) -> Array:
+    """Rounded to float16."""
+    with np.errstate(over="ignore"):
+        return e.astype(np.float16).astype(np.float64)
+
+
+def quick_gelu(x: Array) -> Array:
+    """x sigmoid(1.702 x)."""
+    return x / (1 + np.exp(-1.702 * x))
+
+
+def strict(mask: Any) -> Any:
+    """Without the token itself; the first token, which then has nobody, sees itself."""
+    return lambda t_z, t_x: mask(t_z, t_x) & ((t_z != t_x) | (t_x == 0))
+
+
+def ahead(mask: Any) -> Any:
+    """One token more to the right."""
+    return lambda t_z, t_x: mask(t_z, t_x + 1)
+
+
+def turned(mask: Any) -> Any:
+    """Key and query the wrong way round: a token looks at itself and at later ones."""
+    return lambda t_z, t_x: mask(t_x, t_z)
+
+
+def wider(mask: Any, by: int) -> Any:
+    """A window that is wider (or narrower) by some tokens; other masks as they are."""
+    width = getattr(mask, "width", None)
+    return mask if width is None else type(mask)(max(1, width + by))
+
+
+def neighbours(q: Array, omega: list[float], ell: int) -> Array:
+    """The rotation of numbers 2i - 1 and 2i, neighbours, instead of i and i + d/2, halves."""
+    out = np.array(q)
+    for i, w in enumerate(omega):
+        x, y = q[2 * i], q[2 * i + 1]
+        out[2 * i], out[2 * i + 1] = (
+            x * np.cos(w * ell) - y * np.sin(w * ell),
+            y * np.cos(w * ell) + x * np.sin(w * ell),
+        )
+    return out
+
+
+def _column(beta: Any) -> Any:
+    return np.reshape(beta, (-1, 1)) if isinstance(beta, np.ndarray) else 0
+
+
+def _with(W: Theta, **changed: Any) -> Theta:
+    return Theta(**vars(W) | changed)
