@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from transformulary.conform.mistakes import MISTAKES, NAMES, Mistake
 from transformulary.errors import AlgorithmError
-from transformulary.oracle.path import parse
+from transformulary.oracle.path import Path, parse
 from transformulary.oracle.source import read
 from transformulary.oracle.theta import Theta
 from transformulary.oracle.watch import Watch
@@ -40,6 +40,7 @@ class Finding:
     allowed    the error that counts as agreement there
     mistakes   the known mistakes that explain it, with the layer in which each is (0 = every layer); may be empty
     remaining  the error that is left with them
+    also       other known mistakes that explain it as well: for these numbers they are one and the same
     about      what the difference looks like, where no known mistake explains it
     since      lines that could not be seen and may be where the fault is
     """
@@ -51,6 +52,11 @@ class Finding:
     remaining: float = float("nan")
     about: str = ""
     since: tuple[str, ...] = ()
+    also: tuple[Mistake, ...] = ()
+
+
+#: Mistakes with their layers, the error that is left, other mistakes that would do as well.
+Explanation = tuple[tuple[tuple[Mistake, int], ...], float, tuple[Mistake, ...]]
 
 
 class Stop(Exception):
@@ -75,6 +81,7 @@ class Lockstep:
 
     seen     path -> their value, tokens as columns
     allowed  path -> the error that counts as agreement
+    own      every value was computed from the oracle's own: go on with ours, and a fault is in its own line
     """
 
     def __init__(
@@ -84,8 +91,10 @@ class Lockstep:
         x: Sequence[int],
         theta: Theta,
         allowed: Callable[[str], float],
+        own: bool = False,
     ) -> None:
         self.seen, self.config, self.x, self.theta, self.allowed = seen, config, list(x), theta, allowed
+        self.own = own
         self.findings: list[Finding] = []
         self.errors: dict[str, float] = {}
         self.adopted: dict[str, int] = {}
@@ -97,17 +106,22 @@ class Lockstep:
     def _compare(self, path: str, ours: Any) -> Any:
         step = parse(path)
         if path not in self.seen:
-            if len(step.steps) == 1 and not step.name and not any(n == "t" for n, _ in step.steps[0].indices):
+            columns = any(n == "t" for n, _ in step.steps[0].indices)
+            if len(step.steps) == 1 and not step.name and not columns and not self.own:
                 self._unseen.append(step.steps[0].label)
+            if self.own and _in_stream(step):
+                self._stream = _matrix(ours)
             return ours
         theirs = self.seen[path]
         error = self._error(path, _matrix(ours), theirs)
         self.errors[path] = error
         if error > self.allowed(path):
             self.findings.append(self._explain(path, _matrix(ours), theirs, error, bool(step.name)))
-        if step.steps[0].label in STREAM and len(step.steps) == 1:
-            self._stream = theirs
+        if _in_stream(step):
+            self._stream = _matrix(ours) if self.own else theirs
         self._unseen = []
+        if self.own:
+            return ours
         return list(theirs.T) if isinstance(ours, list) else theirs
 
     def _error(self, path: str, ours: Array, theirs: Array) -> float:
@@ -124,10 +138,10 @@ class Lockstep:
         bound = SLACK * self.allowed(path)
         best = self._search(compute, path, ours, theirs, error, bound, layers=() if local else self._layers())
         if best:
-            mistakes, remaining = best
+            mistakes, remaining, also = best
             if not local:
                 self.adopted |= {mistake.key: layer for mistake, layer in mistakes}
-            return Finding(path, error, self.allowed(path), mistakes, remaining, since=tuple(gap))
+            return Finding(path, error, self.allowed(path), mistakes, remaining, since=tuple(gap), also=also)
         return Finding(path, error, self.allowed(path), about=describe(ours, theirs), since=tuple(gap))
 
     def _layers(self) -> range:
@@ -142,7 +156,7 @@ class Lockstep:
         error: float,
         bound: float,
         layers: Iterable[int],
-    ) -> tuple[tuple[tuple[Mistake, int], ...], float] | None:
+    ) -> Explanation | None:
         """The mistakes that leave an error below the bound: one everywhere, one in one layer, or two."""
         left: list[tuple[float, Mistake, int]] = []
         for layer in (0, *layers):
@@ -154,7 +168,8 @@ class Lockstep:
             left.sort(key=lambda found: found[0])
             if left and left[0][0] <= bound:
                 remaining, mistake, layer = left[0]
-                return ((mistake, layer),), remaining
+                also = tuple(m for other, m, at in left[1:] if other <= bound and at == layer)
+                return ((mistake, layer),), remaining, also
         return self._pair(compute, path, theirs, bound, [entry for entry in left[:12] if entry[0] < error])
 
     def _pair(
@@ -164,14 +179,14 @@ class Lockstep:
         theirs: Array,
         bound: float,
         promising: list[tuple[float, Mistake, int]],
-    ) -> tuple[tuple[tuple[Mistake, int], ...], float] | None:
+    ) -> Explanation | None:
         for _, first, layer in promising:
             for second in MISTAKES:
                 if second.key == first.key:
                     continue
                 value = _tried(compute, {first.key: layer, second.key: 0})
                 if value is not None and (remaining := self._error(path, value, theirs)) <= bound:
-                    return ((first, layer), (second, 0)), remaining
+                    return ((first, layer), (second, 0)), remaining, ()
         return None
 
     def _rerun(self, path: str) -> Callable[[Mapping[str, int]], Array]:
@@ -203,6 +218,11 @@ def _tried(compute: Callable[[Mapping[str, int]], Array], on: Mapping[str, int])
             return compute(on)
     except (AlgorithmError, ValueError, IndexError, AttributeError, TypeError, ZeroDivisionError):
         return None
+
+
+def _in_stream(step: Path) -> bool:
+    """Whether a line gives the residual stream."""
+    return len(step.steps) == 1 and not step.name and step.steps[0].label in STREAM
 
 
 def _matrix(value: Any) -> Any:
