@@ -20,6 +20,8 @@ _HOMES = {
     "Full": "paper",
     "Local": "paper",
     "Tokenizer": "tokens",
+    "assert_conforms": "conform",
+    "conform": "conform",
     "describe": "pseudocode",
     "load": "models",
     "save": "models",

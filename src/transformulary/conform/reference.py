@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import torch
 
 from transformulary.conform.theta import theta_of
-from transformulary.oracle import Theta, random_theta
+from transformulary.nn import DTransformer
+from transformulary.oracle import Theta
 from transformulary.paper import DTransformerConfig
 
 
@@ -18,6 +19,7 @@ class Reference:
     """The model that is right.
 
     folder  where its files are; None for a preset
+    model   the same as a fast model, for `save`
     """
 
     name: str
@@ -25,6 +27,13 @@ class Reference:
     theta: Theta
     tokenizer: Any = None
     folder: Path | None = None
+    model: Any = None
+
+    def save(self, folder: Path) -> None:
+        """Write its checkpoint, in a published format where there is one, in float64."""
+        from transformulary.models import save
+
+        save(folder, self.model, self.tokenizer)
 
 
 _LACKING = frozenset({"b_q", "b_k", "b_v", "b_o", "b_mlp1", "b_mlp2", "b_mlp3", "b_u"})
@@ -50,11 +59,23 @@ def reference(against: Any, seed: int = 0) -> Reference:
     if isinstance(against, Reference):
         return against
     if str(against) in PRESETS and not Path(against).exists():
-        config = PRESETS[str(against)]
-        return Reference(str(against), config, random_theta(config, np.random.default_rng(seed), 0.3))
+        model = random_model(PRESETS[str(against)], seed)
+        return Reference(str(against), model.config, theta_of(model), model=model)
     from transformulary.models import load
 
     loaded = load(against)
     loaded.model.double()
-    return Reference(str(against), loaded.model.config, theta_of(loaded.model), loaded.tokenizer, Path(against))
+    return Reference(
+        str(against), loaded.model.config, theta_of(loaded.model), loaded.tokenizer, Path(against), loaded.model
+    )
 
+
+def random_model(config: DTransformerConfig, seed: int = 0) -> DTransformer:
+    """A fast model in float64 with normal parameters of deviation 0.3; the gammas have mean 1."""
+    generator = torch.Generator().manual_seed(seed)
+    model = DTransformer(config).double().eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            scale = float("norm" in name and name.endswith("weight"))
+            parameter.copy_(0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64) + scale)
+    return model

@@ -49,7 +49,7 @@ class Functions:
 
     functions: Mapping[str, Function]
     tokens: str = "rows"
-    make: Callable[[Array], Any] = staticmethod(lambda a: a)
+    make: Callable[[Array], Any] = np.asarray
     output: str = ""
 
     def __post_init__(self) -> None:
@@ -203,7 +203,7 @@ def mlp_weights(theta: Theta, c: DTransformerConfig, l: int) -> SimpleNamespace:
 
 
 def all_weights(theta: Theta, c: DTransformerConfig, f: Functions) -> SimpleNamespace:
-    """W_e, W_p, W_u, b_u, gamma, beta, and `layers`: each with gamma_1, beta_1, gamma_2, beta_2, attention's and the MLP's."""
+    """W_e, W_p, W_u, b_u, gamma, beta, and `layers`: gamma_1, beta_1, gamma_2, beta_2, attention's, the MLP's."""
     layers = []
     for l in range(c.L):
         norms = {n: _full(_at_index(getattr(theta, n), l), c.d_e) for n in ("gamma_1", "beta_1", "gamma_2", "beta_2")}

@@ -55,7 +55,7 @@ LLAMA = {
     "10.11": "lm_head:out",
 }
 #: Their norm, and the angles of their rotation, are computed in float32 whatever the model.
-IN_FLOAT32 = {line: "float32" for line in ("10.5", "10.6", "10.7", "10.10")}
+IN_FLOAT32 = dict.fromkeys(("10.5", "10.6", "10.7", "10.10"), "float32")
 
 #: Name of a class -> its table.
 TABLES: dict[str, Table] = {

@@ -47,7 +47,8 @@ def watch_model(
 
 def see_places(model: nn.Module, table: Table, config: DTransformerConfig, x: Sequence[int]) -> dict[str, Array]:
     """{path: what its place shows} of one run; columns are tokens.  Dropout is off."""
-    modules, seen = dict(model.named_modules()), {}
+    modules = dict(model.named_modules())
+    seen: dict[str, Array] = {}
     handles = []
     for path, place in _all_places(table, config):
         module = place.partition(":")[0] if isinstance(place, str) else place[0]
@@ -87,7 +88,8 @@ def ids(model: nn.Module, rows: Sequence[Sequence[int]]) -> torch.Tensor:
 def logits(output: Any) -> torch.Tensor:
     """The logits (B, ell, N_V) in what a model returns: a tensor, its first of several, or its `.logits`."""
     output = getattr(output, "logits", output)
-    return output[0] if isinstance(output, tuple | list) else output
+    first: torch.Tensor = output[0] if isinstance(output, tuple | list) else output
+    return first
 
 
 def model_precision(model: nn.Module) -> str:
