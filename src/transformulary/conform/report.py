@@ -130,21 +130,21 @@ class Report:
 
     def junit(self) -> str:
         """JUnit's XML: a test per line and note; what was not seen is skipped, not passed."""
-        import xml.etree.ElementTree as xml
+        from xml.etree import ElementTree
 
-        suite = xml.Element("testsuite", name=f"conform {self.candidate}")
+        suite = ElementTree.Element("testsuite", name=f"conform {self.candidate}")
         table = self._table()
         for title, status, says in table:
-            case = xml.SubElement(suite, "testcase", classname="conform", name=title)
+            case = ElementTree.SubElement(suite, "testcase", classname="conform", name=title)
             if status == DIFFERS:
-                xml.SubElement(case, "failure", message=says or DIFFERS).text = "\n".join(self.answer)
+                ElementTree.SubElement(case, "failure", message=says or DIFFERS).text = "\n".join(self.answer)
             elif status == UNSEEN:
-                xml.SubElement(case, "skipped", message=UNSEEN)
+                ElementTree.SubElement(case, "skipped", message=UNSEEN)
         for key, state in (("failures", DIFFERS), ("skipped", UNSEEN)):
             suite.set(key, str(sum(status == state for _, status, _ in table)))
         suite.set("tests", str(len(table)))
-        xml.indent(suite)
-        return xml.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+        ElementTree.indent(suite)
+        return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
     @property
     def _head(self) -> str:

@@ -38,7 +38,7 @@ def _explanations(ours: list[int], tokenizer: Any, text: str) -> Iterator[tuple[
             yield f"{name} ({v}) is missing at the end", ours[:-1]
         twice = ours[:1] == [v]
         yield (
-            f"{name} ({v}) stands {'twice' if twice else 'in front'}, and this model wants {'one' if twice else 'none'}",
+            f"{name} ({v}) stands {'twice' if twice else 'first'}, and this model wants {'one' if twice else 'none'}",
             [v, *ours],
         )
         yield f"{name} ({v}) is appended, and this model's input ends without it", [*ours, v]
