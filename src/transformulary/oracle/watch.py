@@ -13,8 +13,9 @@ import copy
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path as FilePath
-from types import SimpleNamespace
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 from transformulary.oracle import notation, theta
@@ -36,7 +37,7 @@ def watched(hook: Hook) -> SimpleNamespace:
     watcher = _Watcher(hook)
     scope: dict[str, Any] = {"__name__": "watched", "_watch": watcher, "gradient": watcher.gradient}
     for path in dict.fromkeys(read().files.values()):
-        exec(compile(_instrumented(path), str(path), "exec"), scope)
+        exec(_compiled(path), scope)
     return SimpleNamespace(**{name: scope[name] for name in read().functions})
 
 
@@ -109,6 +110,12 @@ class _Watcher:
             f(at)
         with self._constant(dict(self.replaced)):
             return theta.gradient(f, at)
+
+
+@cache
+def _compiled(path: FilePath) -> CodeType:
+    """One file of the oracle with hooks; whose hooks, its scope says."""
+    return compile(_instrumented(path), str(path), "exec")
 
 
 def _instrumented(path: FilePath) -> ast.Module:
