@@ -274,7 +274,7 @@ def _roundoffs(case: Case, inputs: Mapping[str, Array], theta: Theta) -> dict[st
 
     Every number that enters a line (an input, a parameter, a value of an earlier line) is changed by a relative
     step of random sign, in 8 runs; the largest effect on a value, in steps, is what one rounding of every number
-    can do.  A sum of n products has n roundings, of random sign too: hence 4 sqrt(n), n the longest sum.
+    can do.  A sum of n products has n roundings, of random sign too: hence sqrt(n), n the longest sum.
     """
     exact = _record(case, inputs, theta)
     effect = dict.fromkeys(exact, 0.0)
@@ -285,7 +285,7 @@ def _roundoffs(case: Case, inputs: Mapping[str, Array], theta: Theta) -> dict[st
             effect[path] = max(effect[path], error(exact[path], value) / STEP)
     longest = max(n for array in (*inputs.values(), *theta.leaves()) for n in array.shape)
     return {
-        path: 0 if exact[path].dtype == np.int64 else 2 ** ceil(log2(max(LEAST, 4 * sqrt(longest) * steps)))
+        path: 0 if exact[path].dtype == np.int64 else 2 ** ceil(log2(max(LEAST, sqrt(longest) * steps)))
         for path, steps in effect.items()
     }
 

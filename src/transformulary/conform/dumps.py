@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transformulary.errors import AlgorithmError, DataError
+from transformulary.errors import AlgorithmError, DataError, UserError
 from transformulary.formats.header import read_header
 from transformulary.formats.strict import parse_object
 from transformulary.oracle.path import from_filename, parse
@@ -65,6 +65,8 @@ def read_dumps(
 
 def _entries(place: Path) -> Iterator[tuple[Path, str, Array]]:
     """(file, name, array) of everything in a dump."""
+    if not place.exists():
+        raise DataError(f"{place} does not exist. A dump is a folder, or one .npz or .safetensors file.")
     files = sorted(place.iterdir()) if place.is_dir() else [place]
     for file in files:
         if file.suffix == ".json" or file.name.startswith("."):
@@ -74,7 +76,7 @@ def _entries(place: Path) -> Iterator[tuple[Path, str, Array]]:
         try:
             read = READERS[file.suffix](file)
         except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError, NotImplementedError) as e:
-            if isinstance(e, DataError):
+            if isinstance(e, UserError):
                 raise
             raise DataError(f"{file} cannot be read: {str(e) or type(e).__name__}") from None
         for name, array in read.items():
