@@ -21,7 +21,6 @@ _HOMES = {
     "Local": "paper",
     "Tokenizer": "tokens",
     "assert_conforms": "conform",
-    "conform": "conform",
     "describe": "pseudocode",
     "load": "models",
     "save": "models",

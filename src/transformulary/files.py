@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from transformulary.errors import DataError
@@ -24,6 +27,25 @@ def write_atomically(path: str | Path, data: bytes | str) -> None:
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def new_folder(path: str | Path) -> Iterator[Path]:
+    """A folder to write into, which is at `path`, whole, when the block ends; if it fails nothing is there.
+
+    Raises DataError if something is at `path` already, unless it is an empty folder.
+    """
+    path = Path(path)
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise DataError(f"{path} exists, and nothing is written over it. Name another folder, or remove it.")
+    temporary = path.absolute().with_name(f".{path.absolute().name}.{os.getpid()}.tmp")
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 

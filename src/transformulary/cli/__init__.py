@@ -27,7 +27,7 @@ VERBS = {
     "Read the algorithms": ("show",),
     "Train and run a model": ("train", "generate", "tokens"),
     "Look inside": ("attention",),
-    "Find what is wrong": ("conform",),
+    "Find what is wrong": ("conform", "vectors"),
 }
 
 HEAD = """\
