@@ -137,7 +137,7 @@ def of_folder(ref: Reference, load: Callable[[str], Any]) -> nn.Module:
 
 
 def _transformers(folder: str | Path) -> Any:
-    require("transformers", "dev", "comparing what transformers computes")
+    require("transformers", "transformers", "comparing what transformers computes")
     from transformers import AutoModelForCausalLM
 
     return AutoModelForCausalLM.from_pretrained(folder, local_files_only=True).double()
