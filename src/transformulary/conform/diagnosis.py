@@ -100,11 +100,13 @@ class Lockstep:
         self.adopted: dict[str, int] = {}
         self._stream: Array | None = None
         self._unseen: list[str] = []
+        self._run: dict[str, bool] = {}  # "4.6": a line that has been computed -> whether it is in a layer
         self._watch = Watch(self._compare, MISTAKES, NAMES)
         self._watch.algorithms.DTransformer(self.x, theta, config)
 
     def _compare(self, path: str, ours: Any) -> Any:
         step = parse(path)
+        self._run[f"{step.steps[-1].number}.{step.steps[-1].label}"] = any(n == "l" for n, _ in step.steps[0].indices)
         if path not in self.seen:
             columns = any(n == "t" for n, _ in step.steps[0].indices)
             if len(step.steps) == 1 and not step.name and not columns and not self.own:
@@ -160,7 +162,7 @@ class Lockstep:
         """The mistakes that leave an error below the bound: one everywhere, one in one layer, or two."""
         left: list[tuple[float, Mistake, int]] = []
         for layer in (0, *layers):
-            for mistake in MISTAKES:
+            for mistake in self._possible(layer):
                 value = _tried(compute, {mistake.key: layer})
                 if value is None or (np.shape(value) == np.shape(ours) and np.array_equal(value, ours)):
                     continue
@@ -172,6 +174,10 @@ class Lockstep:
                 return ((mistake, layer),), remaining, also
         return self._pair(compute, path, theirs, bound, [entry for entry in left[:12] if entry[0] < error])
 
+    def _possible(self, layer: int) -> list[Mistake]:
+        """The mistakes of lines that have been computed; for one layer, of lines in layers."""
+        return [m for m in MISTAKES if any(n in self._run and (self._run[n] or not layer) for n in m.changes)]
+
     def _pair(
         self,
         compute: Callable[[Mapping[str, int]], Array],
@@ -181,7 +187,7 @@ class Lockstep:
         promising: list[tuple[float, Mistake, int]],
     ) -> Explanation | None:
         for _, first, layer in promising:
-            for second in MISTAKES:
+            for second in self._possible(0):
                 if second.key == first.key:
                     continue
                 value = _tried(compute, {first.key: layer, second.key: 0})
