@@ -27,13 +27,15 @@ Hook = Callable[[str, Any], Any]
 FAMILIES = frozenset({"columns", "matrix"})
 
 
-def watched(hook: Hook) -> SimpleNamespace:
+def watched(hook: Hook, inside: Callable[[str], bool] | None = None) -> SimpleNamespace:
     """The algorithms, each value passing through hook(path, value), which returns the value to go on with.
 
     `watched(hook).DTransformer(x, theta, c)` runs Algorithm 10.  Inside a gradient the hook sees one plain
     evaluation of the loss; what it replaced there stays constant in the evaluations of the complex step.
+    Where `inside` is given, the hook does not see what is computed within a member of a line (a column, a head) for
+    whose path it is false: leaving out the steps within columns saves most of the time that watching takes.
     """
-    watcher = _Watcher(hook)
+    watcher = _Watcher(hook, inside)
     scope: dict[str, Any] = {"__name__": "watched", "_watch": watcher, "gradient": watcher.gradient}
     for path in dict.fromkeys(read().files.values()):
         exec(compile(_instrumented(path), str(path), "exec"), scope)
@@ -55,8 +57,10 @@ def record(name: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
 class _Watcher:
     """The stack of lines that are being computed, and the hook."""
 
-    def __init__(self, hook: Hook) -> None:
-        self.hook, self.stack = hook, []  # type: tuple[Hook, list[tuple[Step, bool]]]
+    def __init__(self, hook: Hook, inside: Callable[[str], bool] | None) -> None:
+        self.hook, self.wanted = hook, inside
+        self.stack: list[tuple[Step, bool]] = []
+        self.unseen = 0  # lines that are being computed inside a member that is not looked into, and that member
         self.frozen: dict[str, Any] | None = None  # path -> what the hook put there, during a complex step
         self.replaced: dict[str, Any] = {}
 
@@ -66,27 +70,37 @@ class _Watcher:
         `refines`: one member of the line before, whose step it replaces.  So does a line that begins while
         another of the same algorithm is computed: the loss, whose lines come before that of the gradient.
         """
-        refines = refines or bool(self.stack and self.stack[-1][0].number == number)
+        if self.unseen:
+            self.unseen += 1
+            return
+        member, refines = refines, refines or bool(self.stack and self.stack[-1][0].number == number)
         self.stack.append((Step(number, label, tuple((k, v + 1) for k, v in indices.items())), refines))
+        if member and self.wanted and not self.wanted(self._path("")):
+            self.unseen = 1
 
     def leave(self, _: None, value: Any, shown: bool) -> Any:
         """The line (or member) is computed."""
+        self.unseen = max(self.unseen - 1, 0)
+        if self.unseen:
+            return value
         value = self._pass("", value) if shown else value
         self.stack.pop()
         return value
 
     def inside(self, name: str, value: Any) -> Any:
         """A value inside the current line."""
-        return self._pass(name, value)
+        return value if self.unseen else self._pass(name, value)
 
     def call(self, suffix: str, function: Callable[..., Any], *args: Any) -> Any:
         """A function from a table of choices, named by what it turned out to be."""
-        return self._pass(function.__name__ + suffix, function(*args))
+        return self.inside(function.__name__ + suffix, function(*args))
+
+    def _path(self, name: str) -> str:
+        steps = self.stack
+        return str(Path(tuple(s for k, (s, _) in enumerate(steps) if k + 1 == len(steps) or not steps[k + 1][1]), name))
 
     def _pass(self, name: str, value: Any) -> Any:
-        steps = self.stack
-        kept = tuple(s for k, (s, _) in enumerate(steps) if k + 1 == len(steps) or not steps[k + 1][1])
-        path = str(Path(kept, name))
+        path = self._path(name)
         if self.frozen is not None:
             return self.frozen.get(path, value)
         new = self.hook(path, value)
