@@ -186,7 +186,7 @@ class Format:
     def stored(
         self, config: DTransformerConfig, tensors: Mapping[str, Any], joined: Callable[[list[Any]], Any]
     ) -> Iterator[tuple[str, Any]]:
-        """(their name, tensor) of what a file holds: one copy of what is tied.  `joined` sets tensors one above another."""
+        """(their name, tensor) of what a file holds: one copy of what is tied.  `joined` stacks tensors of ours."""
         twins = TIED if config.tied else {}
         for rule in self.weights:
             for l in range(config.L if "{l}" in rule.theirs else 1):

@@ -81,7 +81,7 @@ def place(name: str) -> tuple[str, str, int | None]:
 
 
 def member(config: DTransformerConfig, name: str, tensor: Any) -> Any:
-    """The array of theta that is called `name`, in the tensor that `place` finds: one head of all, tokens as columns."""
+    """The array of theta called `name`, in the tensor that `place` finds: one head of all, tokens as columns."""
     _, pattern, head = place(name)
     if head is None:
         return tensor.T if pattern in TRANSPOSED else tensor

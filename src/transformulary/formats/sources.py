@@ -1,4 +1,4 @@
-"""Where a checkpoint lies: a folder, one file, shards, a Hugging Face cache, a GGUF file.  Needs no torch and no network.
+"""Where a checkpoint lies: a folder, one file, shards, a Hugging Face cache, a GGUF file.  No torch, no network.
 
 Whatever it is, it becomes a `Source`: their config and their tensors, each read when it is asked for.
 """
