@@ -11,6 +11,7 @@ from transformulary.formats.folder import (
     format_for,
     reader,
     theta_source,
+    theta_stored,
     understood,
 )
 from transformulary.formats.format import Format, Key, Origin, Rule, Transposed, unwrapped
@@ -44,6 +45,7 @@ __all__ = [
     "reader",
     "shapes",
     "theta_source",
+    "theta_stored",
     "understood",
     "unwrapped",
 ]

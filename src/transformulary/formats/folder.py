@@ -85,12 +85,17 @@ def theta_source(source: Source) -> tuple[DTransformerConfig, Callable[[str, str
     Raises CheckpointError as `describe` and `Format.plan` do, and where tied tensors differ.
     """
     described = describe(source)
+    stored = theta_stored(described)
+    return described.config, lambda name, shape: np.array(stored(name, shape), np.float64, order="C")
+
+
+def theta_stored(described: Described) -> Callable[[str, str], NDArray[Any]]:
+    """As `theta_source`, but array(name, shape) gives the numbers as they are stored, mapped from the file if possible.
+
+    `oracle.lazy_theta` takes it.  Raises as `theta_source` does.
+    """
     read = reader(described)
-
-    def array(name: str, _: str) -> NDArray[np.float64]:
-        return np.array(member(described.config, name, read(place(name)[0])), np.float64, order="C")
-
-    return described.config, array
+    return lambda name, _: member(described.config, name, read(place(name)[0]))
 
 
 def reader(described: Described) -> Callable[[str], NDArray[Any]]:
@@ -100,7 +105,7 @@ def reader(described: Described) -> Callable[[str], NDArray[Any]]:
     """
     plan = described.plan
     _check_twins(described, plan)
-    stored = lru_cache(maxsize=1)(described.source.array)  # what is in one tensor is asked for one after another
+    stored = lru_cache(maxsize=3)(described.source.array)  # every head asks for its part of W_q, W_k and W_v
     return lambda name: plan[name].load(stored(plan[name].name), described.config)
 
 

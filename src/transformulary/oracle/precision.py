@@ -155,7 +155,7 @@ class Rounded(np.ndarray[Any, Any]):
 
 
 def _kind(format: Format) -> type[Rounded]:
-    number = type("Number", (Number,), {"format": format})
+    number: type[Number] = type("Number", (Number,), {"format": format})
     number.array = type("Rounded", (Rounded,), {"number": number})
     return number.array
 
