@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from transformulary.errors import DataError
@@ -25,6 +28,37 @@ def write_atomically(path: str | Path, data: bytes | str) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def new_folder(path: str | Path) -> Iterator[Path]:
+    """A folder to be filled in the `with` block; it appears at `path` when that ends, or, if it fails, not at all.
+
+    Raises:
+        DataError: there is something at `path` other than an empty folder.
+        OSError: it cannot be written; the error names `path`.
+    """
+    path = Path(path)
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise DataError(
+            f"{path} exists and is not an empty folder: nothing is overwritten. Name a new one, or remove it."
+        )
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        for file in temporary.iterdir():
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+        if path.exists():
+            path.rmdir()
+        os.replace(temporary, path)
+    except OSError as error:
+        if error.filename is None and error.errno:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def read_text(path: str | Path) -> str:
