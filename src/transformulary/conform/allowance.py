@@ -19,7 +19,7 @@ Array = NDArray[Any]
 #: Float64 against float64, relative to the largest number of a value: equality to rounding.
 EXACT = 1e-12
 #: Other orders of the same operations, and sums in pieces, may err more than the oracle's: by this factor at most.
-FACTOR = 4.0
+FACTOR = 8.0
 #: What one rounding of a value to the precision can do, relative to its largest number.
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 
