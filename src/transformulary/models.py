@@ -11,12 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
@@ -25,22 +23,24 @@ from transformulary.files import write_atomically
 from transformulary.formats import (
     TIED,
     Described,
-    Entry,
-    Source,
+    apart,
     describe,
     format_for,
-    read_header,
+    parts,
     read_json,
+    reader,
     unwrapped,
 )
 from transformulary.nn import DTransformer
-from transformulary.paper import DTransformerConfig, leaves, parameters
 from transformulary.tokens import Tokenizer
+
+#: The types in which parameters may be stored.
+DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A folder in memory.
+    """A checkpoint in memory.
 
     model       in the precision in which it is stored, not training
     tokenizer   None where the folder has none
@@ -52,18 +52,21 @@ class Loaded:
     generation: dict[str, Any]
 
 
-def load(folder: str | Path) -> Loaded:
-    """The model of a folder, on the processor, with its tokenizer and its settings for generation.
+def load(where: str | Path) -> Loaded:
+    """A model, on the processor, with its tokenizer and its settings for generation.
+
+    Args:
+        where: a folder, a file, or the name of a model in the Hugging Face cache: all that `open_source` finds.
 
     Raises:
         CheckpointError: a file is missing or damaged, a tensor is missing, extra or mis-shaped, a config key has no
             rule, or the tokenizer is not the one that the model was saved with; the message names file and tensor.
     """
-    folder = Path(folder)
-    described = describe(folder)
+    described = describe(where)
+    folder = described.source.folder
     generation = folder / "generation_config.json"
     return Loaded(
-        model=_load_model(folder, described),
+        model=_load_model(described),
         tokenizer=_load_tokenizer(folder, described),
         generation=read_json(generation) if generation.is_file() else {},
     )
@@ -105,63 +108,32 @@ def bare(model: nn.Module) -> DTransformer:
 
 
 def _stored(model: DTransformer) -> Iterator[tuple[str, Tensor]]:
-    """(their name, tensor) of what a file holds: one copy of what is tied."""
-    tensors = {unwrapped(name): tensor for name, tensor in model.state_dict().items()}
-    kept = [name for name in tensors if not (model.config.tied and name in TIED)]
-    for name, source in format_for(model.config).sources(kept, model.config.L):
-        yield source.name, source.save(tensors[name]).contiguous().cpu()
+    """(their name, tensor) of what a file holds."""
+    config = model.config
+    ours = apart(config, {unwrapped(name): tensor for name, tensor in model.state_dict().items()})
+    for name, tensor in format_for(config).stored(config, ours, torch.cat):
+        yield name, tensor.contiguous().cpu()
 
 
-def _load_model(folder: Path, described: Described) -> DTransformer:
-    path, config = folder / "model.safetensors", described.config
-    if not path.is_file():
-        raise CheckpointError(f"{folder} has no model.safetensors. (Pickled and sharded checkpoints are not read.)")
-    header = read_header(path)
-    _check_size(path, config, header)
+def _load_model(described: Described) -> DTransformer:
+    read, config = reader(described), described.config
     with torch.device("meta"):  # shapes only: nothing takes memory before the file has been found right
         model = DTransformer(config)
-    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    plan = described.format.plan(config, shapes, header, path)
-    tensors = {name: nn.Parameter(tensor) for name, tensor in _read(path, plan).items()}
-    for twin, original in TIED.items() if config.tied else ():
-        _check_twin(path, plan, tensors, twin, original)
-        tensors[twin] = tensors[original]
-    model.load_state_dict(tensors, assign=True)
+    dtype = DTYPES[described.dtype]
+    state = {
+        name: nn.Parameter(torch.cat([torch.tensor(read(part), dtype=dtype) for part in parts(name)]))
+        for name in model.state_dict()
+        if not (config.tied and name in TIED)
+    }
+    state |= {twin: state[original] for twin, original in TIED.items() if config.tied}
+    model.load_state_dict(state, assign=True)
     return model.eval()
-
-
-def _check_size(path: Path, config: DTransformerConfig, header: Mapping[str, Entry]) -> None:
-    """Absurd sizes are found out by counting: a layer has tensors, and a number takes more than a byte."""
-    numbers = sum(n * prod(shape) for _, n, shape in leaves(parameters(config), config))
-    if config.L > len(header) or numbers > path.stat().st_size:
-        raise CheckpointError(
-            f"{path} has {len(header)} tensors in {path.stat().st_size} bytes; config.json describes a model of "
-            f"{config.L} layers and {numbers} numbers: they do not belong together, or one of them is damaged."
-        )
-
-
-def _read(path: Path, plan: Mapping[str, Source]) -> dict[str, Tensor]:
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {name: source.load(file.get_tensor(source.name)) for name, source in plan.items()}
-    except SafetensorError as error:
-        raise CheckpointError(f"{path}: {error}") from None
-
-
-def _check_twin(
-    path: Path, plan: Mapping[str, Source], tensors: Mapping[str, Tensor], twin: str, original: str
-) -> None:
-    if twin in tensors and not torch.equal(tensors[twin], tensors[original]):
-        raise CheckpointError(
-            f"{path}: {plan[twin].name} and {plan[original].name} differ, and config.json says that they are tied: "
-            f"which of them is W_u is anyone's guess."
-        )
 
 
 def _load_tokenizer(folder: Path, described: Described) -> Tokenizer | None:
     there = any((folder / name).is_file() for name in ("tokenizer.json", "vocab.json"))
     tokenizer = Tokenizer.load(folder) if there else None
-    ours = described.theirs.get("transformulary")
+    ours = described.source.config.get("transformulary")
     if isinstance(ours, dict) and "tokenizer" in ours and ours["tokenizer"] != (tokenizer and tokenizer.hash):
         found = "that of another vocabulary" if tokenizer else "missing"
         raise CheckpointError(

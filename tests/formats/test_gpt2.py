@@ -1,6 +1,5 @@
 """Folders in GPT-2's format mean the same to us and to the `transformers` library, both ways."""
 
-import json
 import warnings
 
 import pytest
@@ -8,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 
 from nn.models import config, model, tokens
-from transformulary.formats import describe
+from transformulary.formats import understood
 from transformulary.models import load, save
 from transformulary.paper import DTransformerConfig
 from transformulary.tokens import KINDS, Tokenizer
@@ -113,12 +112,11 @@ def test_a_round_trip_through_transformers_is_bitwise(tmp_path, tied):
     assert tied == ("lm_head.weight" not in stored[0])
 
 
-def test_defaults_are_those_of_transformers(tmp_path):
+def test_defaults_are_those_of_transformers():
     """A key that config.json leaves out has the value that GPT2Config gives it."""
-    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
     other = GPT2Config()
 
-    c = describe(tmp_path).config
+    _, c = understood({"model_type": "gpt2"}, "config.json")
 
     assert DTransformerConfig(
         N_V=other.vocab_size, ell_max=other.n_positions, L=other.n_layer, H=other.n_head, d_e=other.n_embd,
@@ -126,11 +124,11 @@ def test_defaults_are_those_of_transformers(tmp_path):
     ) == c  # fmt: skip
 
 
-def test_every_key_of_their_config_has_a_rule(tmp_path):
+def test_every_key_of_their_config_has_a_rule():
     """What GPT2Config writes, all its defaults included, is translated, required or known to be harmless."""
-    (tmp_path / "config.json").write_text(json.dumps(theirs().to_dict()))
+    _, c = understood(theirs().to_dict(), "config.json")
 
-    assert config(d_mlp=32, eps=1e-5, activation="gelu_tanh", tied=True) == describe(tmp_path).config
+    assert config(d_mlp=32, eps=1e-5, activation="gelu_tanh", tied=True) == c
 
 
 @pytest.mark.parametrize("generation", [None, {"do_sample": True, "temperature": 0.8, "top_k": 5}], ids=str)

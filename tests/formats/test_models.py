@@ -219,15 +219,15 @@ def test_a_file_cut_anywhere(folder):
             load(folder)
 
 
-def test_what_the_library_refuses_is_one_line_too(folder):
-    """Metadata that are no text are none of our checks' business; the library's refusal is passed on with the name."""
+def test_metadata_are_texts(folder):
+    """What a header says besides must be texts by names, as the format has it: safetensors itself refuses the rest."""
     path = folder / "model.safetensors"
     content = path.read_bytes()
     n = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + n]) | {"__metadata__": {"format": 1}}
     path.write_bytes(raw(header, content[8 + n :]))
 
-    with pytest.raises(CheckpointError, match=r"model.safetensors"):
+    with pytest.raises(CheckpointError, match=r"model.safetensors: __metadata__ "):
         load(folder)
 
 
@@ -249,8 +249,8 @@ CONFIGS = {
     "1 for true": ({"tie_word_embeddings": 1}, "tied = 1 must be true or false"),
     "other family": ({"model_type": "llama"}, "model_type = 'llama' is none .*read: gpt2, transformulary"),
     "a list as family": ({"model_type": ["gpt2"]}, "model_type"),
-    "absurdly deep": ({"n_layer": 10**12}, "describes a model of 1000000000000 layers"),
-    "absurdly wide": ({"vocab_size": 10**12}, "describes a model of 2 layers and 160000000[0-9]{5} numbers"),
+    "absurdly deep": ({"n_layer": 10**12}, "its config describes 1000000000000 layers"),
+    "absurdly wide": ({"vocab_size": 10**12}, r"W_e.weight needs \(1000000000000, 8\)"),
 }  # fmt: skip
 
 
@@ -274,18 +274,19 @@ def test_a_wrong_config(folder, kind):
         ('{"a": 1, "a": 2}', "a occurs twice"),
     ],
 )
-def test_no_model(tmp_path, content, message):
+def test_no_model(folder, content, message):
     """A folder without a config.json that says what it is holds no model."""
+    (folder / "config.json").unlink()
     if content is not None:
-        (tmp_path / "config.json").write_text(content)
+        (folder / "config.json").write_text(content)
 
     with pytest.raises(CheckpointError, match=message):
-        load(tmp_path)
+        load(folder)
 
 
 def test_no_folder(tmp_path):
     """A path that is no folder, and a folder without parameters, say so."""
-    with pytest.raises(CheckpointError, match="is no folder"):
+    with pytest.raises(CheckpointError, match="nowhere does not exist"):
         load(tmp_path / "nowhere")
     save(tmp_path, model(config()))
     (tmp_path / "model.safetensors").unlink()
@@ -299,7 +300,9 @@ def test_an_absurd_size_takes_no_memory(tmp_path, positions):
     save(tmp_path, model(config(positions=positions)))
     edit(tmp_path, d_e=10**12, d_attn=10**12, ell_max=10**12)
 
-    with pytest.raises(CheckpointError, match=r"describes a model of 2 layers and 16[0-9]{24} numbers"):
+    with pytest.raises(
+        CheckpointError, match=r"W_e.weight has shape \(11, 8\); W_e.weight needs \(11, 1000000000000\)"
+    ):
         load(tmp_path)
 
 
@@ -319,7 +322,7 @@ def test_tables_name_nothing_twice(form):
         [k.theirs for k in form.keys],
         [k.ours for k in form.keys],
         [r.theirs for r in form.weights],
-        [r.ours for r in form.weights],
+        [name for r in form.weights for name in r.at(0)[1]],
     ):
         assert sorted(set(names)) == sorted(names)
     assert not {k.theirs for k in form.keys} & (set(form.required) | form.harmless)
@@ -328,11 +331,13 @@ def test_tables_name_nothing_twice(form):
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.model_type)
 def test_operations_are_reversible(form):
     """Loading what was saved gives the same tensor, and the shape that is stored is the one that is foretold."""
-    for name, source in form.sources([rule.ours.format(l=0) for rule in form.weights], 1):
-        tensor = torch.randn(2, 3) if name.endswith("weight") else torch.randn(3)
+    c = config(H_kv=2)
+    for operation in {operation for rule in form.weights for operation in rule.operations}:
+        tensor = torch.randn(c.H_kv * c.d_attn, 3)
+        stored = operation.save(tensor, c)
 
-        assert tensor.tolist() == source.load(source.save(tensor)).tolist()
-        assert source.shape(tuple(tensor.shape)) == tuple(source.save(tensor).shape)
+        assert tensor.tolist() == operation.load(stored, c).tolist()
+        assert operation.shape(tuple(tensor.shape)) == tuple(stored.shape)
 
 
 def test_a_failed_save_leaves_the_old_folder(folder, monkeypatch):

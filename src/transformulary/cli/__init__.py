@@ -26,7 +26,7 @@ VERBS = {
     "Start here": ("demo",),
     "Read the algorithms": ("show",),
     "Train and run a model": ("train", "generate", "tokens"),
-    "Look inside": ("attention",),
+    "Look inside": ("attention", "trace"),
     "Find what is wrong": ("conform", "vectors"),
 }
 

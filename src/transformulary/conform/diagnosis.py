@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from transformulary.conform.compared import Comparison, matrix
 from transformulary.conform.mistakes import MISTAKES, NAMES, Mistake
 from transformulary.errors import AlgorithmError
-from transformulary.oracle.path import Path, parse
+from transformulary.oracle.path import parse
 from transformulary.oracle.source import read
 from transformulary.oracle.theta import Theta
 from transformulary.oracle.watch import Watch
@@ -24,9 +25,6 @@ from transformulary.paper import DTransformerConfig
 
 Array = NDArray[Any]
 
-#: Lines that add to the residual stream: what they add is compared as well, since beside X it may be small.
-INCREMENTS = frozenset({"6", "8"})
-STREAM = INCREMENTS | {"3", "3a"}
 #: A mistake explains a value if what is left of the error is below this multiple of what is allowed there.
 SLACK = 10.0
 
@@ -40,7 +38,7 @@ class Finding:
     allowed    the error that counts as agreement there
     mistakes   the known mistakes that explain it, with the layer in which each is (0 = every layer); may be empty
     remaining  the error that is left with them
-    also       other known mistakes that explain it as well: for these numbers they are one and the same
+    others     further known mistakes, each of which explains it as well, as far as was seen
     about      what the difference looks like, where no known mistake explains it
     since      lines that could not be seen and may be where the fault is
     """
@@ -50,13 +48,9 @@ class Finding:
     allowed: float
     mistakes: tuple[tuple[Mistake, int], ...] = ()
     remaining: float = float("nan")
+    others: tuple[Mistake, ...] = ()
     about: str = ""
     since: tuple[str, ...] = ()
-    also: tuple[Mistake, ...] = ()
-
-
-#: Mistakes with their layers, the error that is left, other mistakes that would do as well.
-Explanation = tuple[tuple[tuple[Mistake, int], ...], float, tuple[Mistake, ...]]
 
 
 class Stop(Exception):
@@ -66,14 +60,8 @@ class Stop(Exception):
         self.value = value
 
 
-def error_of(ours: Array, theirs: Array) -> float:
-    """The largest difference relative to the largest number of ours; infinite for another shape or no number."""
-    if np.shape(ours) != np.shape(theirs):
-        return float("inf")
-    scale = float(np.abs(ours).max()) or 1.0
-    with np.errstate(invalid="ignore"):
-        error = float(np.abs(theirs - ours).max()) / scale
-    return error if error == error else float("inf")
+#: Mistakes with their layers, the error that is left, and further mistakes that explain as much.
+Explanation = tuple[tuple[tuple[Mistake, int], ...], float, tuple[Mistake, ...]]
 
 
 class Lockstep:
@@ -98,8 +86,7 @@ class Lockstep:
         self.findings: list[Finding] = []
         self.errors: dict[str, float] = {}
         self.adopted: dict[str, int] = {}
-        self._stream: Array | None = None
-        self._unseen: list[str] = []
+        self._comparison = Comparison(seen)
         self._run: dict[str, bool] = {}  # "4.6": a line that has been computed -> whether it is in a layer
         self._watch = Watch(self._compare, MISTAKES, NAMES)
         self._watch.algorithms.DTransformer(self.x, theta, config)
@@ -107,43 +94,37 @@ class Lockstep:
     def _compare(self, path: str, ours: Any) -> Any:
         step = parse(path)
         self._run[f"{step.steps[-1].number}.{step.steps[-1].label}"] = any(n == "l" for n, _ in step.steps[0].indices)
-        if path not in self.seen:
-            columns = any(n == "t" for n, _ in step.steps[0].indices)
-            if len(step.steps) == 1 and not step.name and not columns and not self.own:
-                self._unseen.append(step.steps[0].label)
-            if self.own and _in_stream(step):
-                self._stream = _matrix(ours)
+        if path in self.seen:
+            self._judge(path, ours)
+        elif not self.own:
+            self._comparison.missed(path)
+        if self.own:
+            self._comparison.own(path, matrix(ours))
             return ours
+        if path not in self.seen:
+            return ours
+        return list(self.seen[path].T) if isinstance(ours, list) else self.seen[path]
+
+    def _judge(self, path: str, ours: Any) -> None:
         theirs = self.seen[path]
-        error = self._error(path, _matrix(ours), theirs)
+        error = self._comparison.error(path, matrix(ours), theirs)
         self.errors[path] = error
         if error > self.allowed(path):
-            self.findings.append(self._explain(path, _matrix(ours), theirs, error, bool(step.name)))
-        if _in_stream(step):
-            self._stream = _matrix(ours) if self.own else theirs
-        self._unseen = []
-        if self.own:
-            return ours
-        return list(theirs.T) if isinstance(ours, list) else theirs
-
-    def _error(self, path: str, ours: Array, theirs: Array) -> float:
-        error, base = error_of(ours, theirs), self._stream
-        label = parse(path).steps[-1].label
-        if label in INCREMENTS and base is not None and not self._unseen and np.shape(base) == np.shape(theirs):
-            return max(error, error_of(ours - base, theirs - base))
-        return error
+            self.findings.append(self._explain(path, matrix(ours), theirs, error, ":" in path))
+        self._comparison.passed(path)
 
     def _explain(self, path: str, ours: Array, theirs: Array, error: float, inside: bool) -> Finding:
-        gap = [n for n in self._unseen if n not in ("1", "2") or "3" not in self._unseen]
+        unseen = self._comparison.unseen
+        gap = [n for n in unseen if n not in ("1", "2") or "3" not in unseen]
         local = not inside and not gap
-        compute = (lambda on: _matrix(self._watch.again(on))) if local else self._rerun(path)
+        compute = (lambda on: matrix(self._watch.again(on))) if local else self._rerun(path)
         bound = SLACK * self.allowed(path)
         best = self._search(compute, path, ours, theirs, error, bound, layers=() if local else self._layers())
         if best:
-            mistakes, remaining, also = best
+            mistakes, remaining, others = best
             if not local:
                 self.adopted |= {mistake.key: layer for mistake, layer in mistakes}
-            return Finding(path, error, self.allowed(path), mistakes, remaining, since=tuple(gap), also=also)
+            return Finding(path, error, self.allowed(path), mistakes, remaining, others, since=tuple(gap))
         return Finding(path, error, self.allowed(path), about=describe(ours, theirs), since=tuple(gap))
 
     def _layers(self) -> range:
@@ -166,12 +147,12 @@ class Lockstep:
                 value = _tried(compute, {mistake.key: layer})
                 if value is None or (np.shape(value) == np.shape(ours) and np.array_equal(value, ours)):
                     continue
-                left.append((self._error(path, value, theirs), mistake, layer))
+                left.append((self._comparison.error(path, value, theirs), mistake, layer))
             left.sort(key=lambda found: found[0])
             if left and left[0][0] <= bound:
                 remaining, mistake, layer = left[0]
-                also = tuple(m for other, m, at in left[1:] if other <= bound and at == layer)
-                return ((mistake, layer),), remaining, also
+                others = tuple(m for e, m, at in left if e <= bound and at == layer and m is not mistake)
+                return ((mistake, layer),), remaining, others
         return self._pair(compute, path, theirs, bound, [entry for entry in left[:12] if entry[0] < error])
 
     def _possible(self, layer: int) -> list[Mistake]:
@@ -191,7 +172,7 @@ class Lockstep:
                 if second.key == first.key:
                     continue
                 value = _tried(compute, {first.key: layer, second.key: 0})
-                if value is not None and (remaining := self._error(path, value, theirs)) <= bound:
+                if value is not None and (remaining := self._comparison.error(path, value, theirs)) <= bound:
                     return ((first, layer), (second, 0)), remaining, ()
         return None
 
@@ -211,7 +192,7 @@ class Lockstep:
             try:
                 watch.algorithms.DTransformer(self.x, self.theta, self.config)
             except Stop as stop:
-                return _matrix(stop.value)
+                return matrix(stop.value)
             raise AssertionError(f"{path} is not computed")
 
         return compute
@@ -224,15 +205,6 @@ def _tried(compute: Callable[[Mapping[str, int]], Array], on: Mapping[str, int])
             return compute(on)
     except (AlgorithmError, ValueError, IndexError, AttributeError, TypeError, ZeroDivisionError):
         return None
-
-
-def _in_stream(step: Path) -> bool:
-    """Whether a line gives the residual stream."""
-    return len(step.steps) == 1 and not step.name and step.steps[0].label in STREAM
-
-
-def _matrix(value: Any) -> Any:
-    return np.stack(value, 1) if isinstance(value, list) else value
 
 
 def value_lines(config: DTransformerConfig) -> list[str]:

@@ -217,7 +217,7 @@ def _known(entries: list[tuple[Mistake, Finding, int]], L: int) -> Fault:
             where and f", {where}"
         )
     also = tuple(
-        dict.fromkeys(f"{m.says} (Algorithm {m.line.replace('.', ', line ')})" for f in findings for m in f.also)
+        dict.fromkeys(f"{m.says} (Algorithm {m.line.replace('.', ', line ')})" for f in findings for m in f.others)
     )
     return Fault(
         mistake.key, f"Algorithm {number}, line {label}", where, mistake.says, max(f.error for f in findings),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from transformulary.conform.allowance import allowances
 from transformulary.conform.candidates.candidate import Candidate
 from transformulary.conform.candidates.opened import candidates_of
 from transformulary.conform.candidates.places import Table
@@ -16,8 +17,6 @@ from transformulary.conform.tokens import compare_ids
 from transformulary.conform.weights import compare_weights
 from transformulary.errors import CandidateError
 
-#: The error that counts as agreement, by precision.
-ROUNDING = {"float64": 1e-12, "float32": 2e-5, "float16": 2e-2, "bfloat16": 1e-1}
 #: How many tokens are compared where nobody says which.
 ELL = 12
 
@@ -55,7 +54,7 @@ def conform(
     findings: list[Finding] = []
     seen: set[str] = set()
     for c in found:
-        allowed = allowed_of(c)
+        allowed = allowed_of(c, ref, x)
         run = Lockstep(c.seen, ref.config, x, ref.theta, allowed, own=c.own)
         errors += [(path, error, allowed(path)) for path, error in run.errors.items()]
         findings += run.findings
@@ -90,10 +89,10 @@ def input_ids(ref: Reference, tokens: Sequence[int] | None, text: str) -> list[i
     return [(7 * t * t + 3 * t + 1) % c.N_V for t in range(min(ELL, c.ell_max))]
 
 
-def allowed_of(c: Candidate) -> Callable[[str], float]:
-    """path -> the error that counts as agreement there."""
-    lower = {line: ROUNDING[precision] for line, precision in c.lower.items()}
-    return lambda path: max(ROUNDING[c.precision], lower.get(line_of(path).partition("/")[0], 0.0))
+def allowed_of(c: Candidate, ref: Reference, x: Sequence[int]) -> Callable[[str], float]:
+    """path -> the error that counts as agreement there: what the oracle makes in the precision of that line."""
+    by = {p: allowances(c.seen, ref.config, x, ref.theta, p) for p in {c.precision, *c.lower.values()}}
+    return lambda path: by[c.lower.get(line_of(path).partition("/")[0], c.precision)](path)
 
 
 def _notes(c: Candidate, ref: Reference, x: Sequence[int], text: str) -> list[Note]:

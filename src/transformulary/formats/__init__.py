@@ -1,25 +1,51 @@
 """Published checkpoints: each format is one file of tables, read forwards to load and backwards to save.
 
-Nothing here imports torch: configs are read without it, and tensors are handed in.
+Nothing here imports torch: configs and tensors are read without it, and tensors to be saved are handed in.
 """
 
-from transformulary.formats.folder import FORMATS, Described, describe, format_for, read_json
-from transformulary.formats.format import TIED, Format, Key, Rule, Source, Transposed, unwrapped
+from transformulary.formats.folder import (
+    FORMATS,
+    READABLE,
+    Described,
+    describe,
+    format_for,
+    reader,
+    theta_source,
+    theta_stored,
+    understood,
+)
+from transformulary.formats.format import Format, Key, Origin, Rule, Transposed, unwrapped
 from transformulary.formats.header import Entry, read_header
+from transformulary.formats.names import TIED, apart, member, parts, place, shapes
+from transformulary.formats.sources import Source, Stored, open_source
+from transformulary.formats.strict import read_json
 
 __all__ = [
     "FORMATS",
+    "READABLE",
     "TIED",
     "Described",
     "Entry",
     "Format",
     "Key",
+    "Origin",
     "Rule",
     "Source",
+    "Stored",
     "Transposed",
+    "apart",
     "describe",
     "format_for",
+    "member",
+    "open_source",
+    "parts",
+    "place",
     "read_header",
     "read_json",
+    "reader",
+    "shapes",
+    "theta_source",
+    "theta_stored",
+    "understood",
     "unwrapped",
 ]

@@ -1,51 +1,74 @@
-"""The config.json of a model's folder: which format it is in, and what it says.  Needs no torch."""
+"""What a checkpoint says: which format it is in, its config in our words, and the arrays of the oracle's theta."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from transformulary.errors import CheckpointError, ConfigError
-from transformulary.formats.format import Format
+from transformulary.formats.format import Format, Origin
 from transformulary.formats.gpt2 import GPT2
+from transformulary.formats.names import TIED, member, place
 from transformulary.formats.native import NATIVE
-from transformulary.formats.strict import parse_object
+from transformulary.formats.sources import Source, open_source
 from transformulary.paper import DTransformerConfig
 
 #: In the order of preference: a model is saved in the first format that can express its config.
 FORMATS = (GPT2, NATIVE)
+#: Those that can be read.
+READABLE = FORMATS
 
 
 @dataclass(frozen=True)
 class Described:
-    """What the config.json of a folder says: in their words, in ours, and by which tables."""
+    """A checkpoint with what its config says in our words, and by which tables."""
 
+    source: Source
     format: Format
     config: DTransformerConfig
-    theirs: dict[str, Any]
+
+    @property
+    def dtype(self) -> str:
+        """The type of the parameters, in safetensors' words: all have the same."""
+        return next(self.source.tensors[origin.name].dtype for origin in self.plan.values())
+
+    @cached_property
+    def plan(self) -> dict[str, Origin]:
+        """{our tensor: where it is stored}.  Raises CheckpointError as `Format.plan` does."""
+        return self.format.plan(self.config, self.source.tensors, self.source.path)
 
 
-def describe(folder: str | Path) -> Described:
-    """Read the config.json of a folder.
+def describe(where: str | Path | Source) -> Described:
+    """Open a checkpoint and read its config.
 
-    Raises CheckpointError: there is no such folder or file, it is no JSON object, its model_type is unknown, or it
-    has a key without a rule, a value that we do not compute, or impossible sizes.
+    Raises CheckpointError: there is none (`open_source`), its model_type is unknown, or its config has a key without
+    a rule, a value that we do not compute, or impossible sizes.
     """
-    path = Path(folder) / "config.json"
-    if not path.is_file():
-        what = "has no config.json" if Path(folder).is_dir() else "is no folder"
-        raise CheckpointError(f"{folder} {what}: a model is a folder with config.json and model.safetensors.")
-    theirs = read_json(path)
+    source = where if isinstance(where, Source) else open_source(where)
+    form, config = understood(source.config, source.config_path)
+    return Described(source, form, config)
+
+
+def understood(theirs: dict[str, Any], file: object) -> tuple[Format, DTransformerConfig]:
+    """The format and the config that their config.json describes; `file` is named in errors.
+
+    Raises CheckpointError as `describe` does.
+    """
     kind = theirs.get("model_type")
-    format = next((known for known in FORMATS if known.model_type == kind), None)
-    if format is None:
-        readable = ", ".join(known.model_type for known in FORMATS)
-        raise CheckpointError(f"{path}: model_type = {kind!r} is none of those that can be read: {readable}.")
+    form = next((known for known in READABLE if known.model_type == kind), None)
+    if form is None:
+        readable = ", ".join(known.model_type for known in READABLE)
+        raise CheckpointError(f"{file}: model_type = {kind!r} is none of those that can be read: {readable}.")
     try:
-        return Described(format, format.read_config(theirs), theirs)
+        return form, form.read_config(theirs)
     except ConfigError as error:
-        raise CheckpointError(f"{path}: {error}") from None
+        raise CheckpointError(f"{file}: {error}") from None
 
 
 def format_for(config: DTransformerConfig) -> Format:
@@ -53,6 +76,46 @@ def format_for(config: DTransformerConfig) -> Format:
     return next(known for known in FORMATS if known.expresses(config))
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file.  Raises CheckpointError: it is none, or a key occurs twice."""
-    return parse_object(path.read_bytes(), path)
+def theta_source(source: Source) -> tuple[DTransformerConfig, Callable[[str, str], NDArray[np.float64]]]:
+    """What the oracle needs of a checkpoint, each array read when it is asked for.
+
+    Returns the config and `array(name, shape)`, which gives the array of theta that `Theta.items` calls `name`
+    ("W[3].W_q[2]") in float64, a copy; `oracle.theta_from` takes it as it is.  Only the tensor that holds it is read.
+
+    Raises CheckpointError as `describe` and `Format.plan` do, and where tied tensors differ.
+    """
+    described = describe(source)
+    stored = theta_stored(described)
+    return described.config, lambda name, shape: np.array(stored(name, shape), np.float64, order="C")
+
+
+def theta_stored(described: Described) -> Callable[[str, str], NDArray[Any]]:
+    """As `theta_source`, but array(name, shape) gives the numbers as they are stored, mapped from the file if possible.
+
+    `oracle.lazy_theta` takes it.  Raises as `theta_source` does.
+    """
+    read = reader(described)
+    return lambda name, _: member(described.config, name, read(place(name)[0]))
+
+
+def reader(described: Described) -> Callable[[str], NDArray[Any]]:
+    """The function that reads one of our tensors; the checkpoint as a whole has been checked.
+
+    Raises CheckpointError as `Format.plan` does, and where tied tensors differ.
+    """
+    plan = described.plan
+    _check_twins(described, plan)
+    stored = lru_cache(maxsize=3)(described.source.array)  # every head asks for its part of W_q, W_k and W_v
+    return lambda name: plan[name].load(stored(plan[name].name), described.config)
+
+
+def _check_twins(described: Described, plan: dict[str, Origin]) -> None:
+    """Raises CheckpointError where the config says that two tensors are one, and the file has them apart."""
+    for twin, original in TIED.items():
+        if described.config.tied and twin in plan:
+            one, other = plan[twin].name, plan[original].name
+            if not np.array_equal(described.source.array(one), described.source.array(other)):
+                raise CheckpointError(
+                    f"{described.source.path}: {one} and {other} differ, and the config says that they are tied: "
+                    f"which of them is W_u is anyone's guess."
+                )

@@ -1,25 +1,22 @@
 """What a format is: tables that say how another program's names and numbers are ours.
 
 `Format` reads a config.json, plans where each of our tensors comes from, and writes both back; the
-tables do not know the direction.  Nothing here needs torch: tensors are handed in.
+tables do not know the direction.  Nothing here needs torch: operations take NumPy arrays and tensors alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 from transformulary.errors import CheckpointError, ConfigError
-from transformulary.formats.header import Entry
+from transformulary.formats.names import TIED, Shape, shapes
+from transformulary.formats.sources import Stored
 from transformulary.paper import DTransformerConfig
 
-Shape = tuple[int, ...]
-
-#: Our tensors that are another one when the model is tied.
-TIED = {"W_u.weight": "W_e.weight"}
 #: What wrappers of a module (parallel training, compilation) put into the names of its tensors.
 WRAPPERS = ("module.", "_orig_mod.")
 #: The types in which parameters may be stored.
@@ -58,14 +55,14 @@ class Key:
 
 
 class Operation(Protocol):
-    """A reversible change of one tensor on its way between their file and our model."""
+    """A reversible change of one tensor on its way between their file and our model; `c` is the model's config."""
 
     def shape(self, ours: Shape) -> Shape:
         """The shape that they store."""
 
-    def load(self, tensor: Any) -> Any: ...
+    def load(self, tensor: Any, c: DTransformerConfig) -> Any: ...
 
-    def save(self, tensor: Any) -> Any: ...
+    def save(self, tensor: Any, c: DTransformerConfig) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -75,42 +72,52 @@ class Transposed:
     def shape(self, ours: Shape) -> Shape:
         return ours[::-1]
 
-    def load(self, tensor: Any) -> Any:
-        return tensor.T.contiguous()
+    def load(self, tensor: Any, c: DTransformerConfig) -> Any:
+        return tensor.T
 
     save = load
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One of their tensors and the one of ours that it is; {l} is the layer, from 0."""
+    """One of their tensors and what it is of ours: one, or several one above another; {l} is the layer, from 0."""
 
     theirs: str
-    ours: str
+    ours: str | tuple[str, ...]
     operations: tuple[Operation, ...] = ()
+
+    def at(self, l: int) -> tuple[str, tuple[str, ...]]:
+        """(their name, our names) in one layer."""
+        ours = (self.ours,) if isinstance(self.ours, str) else self.ours
+        return self.theirs.format(l=l), tuple(name.format(l=l) for name in ours)
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where one of our tensors is stored: the name in the file, and how it becomes ours."""
+class Origin:
+    """Where one of our tensors is stored: the name in the file, and how it becomes ours.
+
+    shape  of what is stored there, in our layout
+    rows   of it that are this tensor
+    """
 
     name: str
     operations: tuple[Operation, ...]
+    shape: Shape
+    rows: slice
 
-    def load(self, tensor: Any) -> Any:
+    def load(self, tensor: Any, c: DTransformerConfig) -> Any:
+        """Ours, from what is stored: a view where the operations allow it."""
         for operation in self.operations:
-            tensor = operation.load(tensor)
-        return tensor
+            tensor = operation.load(tensor, c)
+        return tensor[self.rows]
 
-    def save(self, tensor: Any) -> Any:
+    @property
+    def stored(self) -> Shape:
+        """The shape that the file must have."""
+        shape = self.shape
         for operation in reversed(self.operations):
-            tensor = operation.save(tensor)
-        return tensor
-
-    def shape(self, ours: Shape) -> Shape:
-        for operation in reversed(self.operations):
-            ours = operation.shape(ours)
-        return ours
+            shape = operation.shape(shape)
+        return shape
 
 
 @dataclass(frozen=True)
@@ -164,35 +171,56 @@ class Format:
         except ConfigError:
             return False
 
-    def sources(self, ours: Iterable[str], L: int) -> Iterator[tuple[str, Source]]:
-        """(one of our names, where the table says that it is stored), for those of our names that a model has."""
-        wanted = set(ours)
+    def origins(self, config: DTransformerConfig) -> Iterator[tuple[str, Origin]]:
+        """(one of our names, where the table says that it is stored), for every tensor that the model has."""
+        ours = shapes(config)
         for rule in self.weights:
-            for l in range(L if "{l}" in rule.ours else 1):
-                if (name := rule.ours.format(l=l)) in wanted:
-                    yield name, Source(rule.theirs.format(l=l), rule.operations)
+            for l in range(config.L if "{l}" in rule.theirs else 1):
+                theirs, names = rule.at(l)
+                begin, heights = 0, [ours[name][0] for name in names if name in ours]
+                for name, height in zip(names if heights else (), heights, strict=True):
+                    rows, whole = slice(begin, begin + height), (sum(heights), *ours[name][1:])
+                    yield name, Origin(theirs, rule.operations, whole, rows)
+                    begin += height
 
-    def plan(
-        self, config: DTransformerConfig, ours: Mapping[str, Shape], stored: Mapping[str, Entry], file: object
-    ) -> dict[str, Source]:
-        """{our name: where to find it in the file}, for every tensor of the model; twins of a tied one besides.
+    def stored(
+        self, config: DTransformerConfig, tensors: Mapping[str, Any], joined: Callable[[list[Any]], Any]
+    ) -> Iterator[tuple[str, Any]]:
+        """(their name, tensor) of what a file holds: one copy of what is tied.  `joined` stacks tensors of ours."""
+        twins = TIED if config.tied else {}
+        for rule in self.weights:
+            for l in range(config.L if "{l}" in rule.theirs else 1):
+                theirs, names = rule.at(l)
+                found = [tensors[name] for name in names if name in tensors and name not in twins]
+                if found:
+                    tensor = found[0] if len(found) == 1 else joined(found)
+                    for operation in reversed(rule.operations):
+                        tensor = operation.save(tensor, config)
+                    yield theirs, tensor
+
+    def plan(self, config: DTransformerConfig, stored: Mapping[str, Stored], file: object) -> dict[str, Origin]:
+        """{our name: where to find it in the file}, for every tensor of the model; a twin only if it is stored.
 
         Args:
             config: sizes and choices of the model.
-            ours: the shape of each of its tensors.
-            stored: the header of the file.
+            stored: the tensors of the file.
             file: named in errors.
 
         Raises:
             CheckpointError: a tensor is missing, extra, stored twice, mis-shaped, or not floating point.
         """
-        planned = dict(self.sources(ours, config.L))
-        names = self._names(stored, {source.name for source in planned.values()}, file)
+        if config.L > len(stored):
+            raise CheckpointError(
+                f"{file} has {len(stored)} tensors, and its config describes {config.L} layers: they do not belong "
+                f"together, or one of them is damaged."
+            )
+        planned = dict(self.origins(config))
+        names = self._names(stored, {origin.name for origin in planned.values()}, file)
         twins = TIED if config.tied else {}  # need not be stored
-        planned = {name: source for name, source in planned.items() if name not in twins or source.name in names}
-        _check_names({source.name for source in planned.values()}, names, file)
-        found = {name: Source(names[source.name], source.operations) for name, source in planned.items()}
-        _check_entries({name: (source, source.shape(ours[name])) for name, source in found.items()}, stored, file)
+        planned = {name: origin for name, origin in planned.items() if name not in twins or origin.name in names}
+        _check_names({origin.name for origin in planned.values()}, names, file)
+        found = {name: replace(origin, name=names[origin.name]) for name, origin in planned.items()}
+        _check_stored(found, stored, file)
         return found
 
     def _names(self, stored: Iterable[str], known: set[str], file: object) -> dict[str, str]:
@@ -233,17 +261,17 @@ def _check_names(wanted: set[str], names: dict[str, str], file: object) -> None:
         raise CheckpointError(f"{file} has {_some([names[e] for e in extra])}, for which there is no rule.{hint}")
 
 
-def _check_entries(planned: dict[str, tuple[Source, Shape]], stored: Mapping[str, Entry], file: object) -> None:
+def _check_stored(planned: dict[str, Origin], stored: Mapping[str, Stored], file: object) -> None:
     kinds: dict[str, str] = {}
-    for name, (source, shape) in planned.items():
-        entry = stored[source.name]
-        if entry.shape != shape:
-            raise CheckpointError(f"{file}: {source.name} has shape {entry.shape}; {name} needs {shape}.")
-        if entry.dtype not in FLOATS:
+    for name, origin in planned.items():
+        tensor = stored[origin.name]
+        if tensor.shape != origin.stored:
+            raise CheckpointError(f"{file}: {origin.name} has shape {tensor.shape}; {name} needs {origin.stored}.")
+        if tensor.dtype not in FLOATS:
             raise CheckpointError(
-                f"{file}: {source.name} holds {entry.dtype}; a parameter is one of {', '.join(FLOATS)}."
+                f"{file}: {origin.name} holds {tensor.dtype}; a parameter is one of {', '.join(FLOATS)}."
             )
-        kinds.setdefault(entry.dtype, source.name)
+        kinds.setdefault(tensor.dtype, origin.name)
     if len(kinds) > 1:
         told = ", ".join(f"{name} in {kind}" for kind, name in kinds.items())
         raise CheckpointError(f"{file} mixes precisions ({told}), and a model computes in one.")

@@ -1,6 +1,7 @@
 """GPT-2 as published by OpenAI and stored by `transformers`: Algorithm 10 with tanh-GELU, eps and a tied W_u."""
 
 from transformulary.formats.format import Format, Key, Rule, Transposed
+from transformulary.formats.names import JOINT
 
 KEYS = (
     Key("vocab_size", "N_V", 50257),
@@ -51,8 +52,8 @@ WEIGHTS = (
     Rule("transformer.wpe.weight", "W_p.weight"),
     Rule(h + "ln_1.weight", o + "norm_1.weight"),
     Rule(h + "ln_1.bias", o + "norm_1.bias"),
-    Rule(h + "attn.c_attn.weight", o + "attention.W_qkv.weight", (Transposed(),)),  # columns: q, k, v
-    Rule(h + "attn.c_attn.bias", o + "attention.W_qkv.bias"),
+    Rule(h + "attn.c_attn.weight", tuple(o + f"attention.W_qkv.{part}.weight" for part in JOINT), (Transposed(),)),
+    Rule(h + "attn.c_attn.bias", tuple(o + f"attention.W_qkv.{part}.bias" for part in JOINT)),
     Rule(h + "attn.c_proj.weight", o + "attention.W_o.weight", (Transposed(),)),
     Rule(h + "attn.c_proj.bias", o + "attention.W_o.bias"),
     Rule(h + "ln_2.weight", o + "norm_2.weight"),

@@ -47,11 +47,11 @@ def read_header(path: Path) -> dict[str, Entry]:
                 f"{path}: the header would be {n} bytes, the file has {size}: truncated, or no safetensors."
             )
         text = file.read(n)
-    entries = {
-        name: _entry(path, name, given)
-        for name, given in parse_object(text, f"{path}: the header").items()
-        if name != "__metadata__"
-    }
+    content = parse_object(text, f"{path}: the header")
+    about = content.pop("__metadata__", {})
+    if not isinstance(about, dict) or not all(isinstance(value, str) for value in about.values()):
+        raise CheckpointError(f"{path}: __metadata__ in the header is not made of texts.")
+    entries = {name: _entry(path, name, given) for name, given in content.items()}
     _check_layout(path, entries, size - 8 - n)
     return entries
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from transformulary.errors import CheckpointError
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file.  Raises CheckpointError: it is none, or a key occurs twice."""
+    return parse_object(path.read_bytes(), path)
 
 
 def parse_object(text: bytes, where: object) -> dict[str, Any]:

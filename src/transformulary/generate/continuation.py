@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from transformulary.errors import TokenError
 from transformulary.generate.dinference import DInference
 from transformulary.generate.sampling import Sampling
 from transformulary.generate.stopping import Stop
 from transformulary.nn import DTransformer
-from transformulary.tokens import Stream, Tokenizer
+from transformulary.tokens import Stream, Tokenizer, begin
 
 
 class Continuation:
@@ -76,15 +75,3 @@ class Continuation:
 
     def _shown(self, piece: str) -> Iterator[str]:
         yield from filter(None, [self._stop.push(piece)])
-
-
-def begin(tokenizer: Tokenizer, bos: bool | None, prompt: str) -> list[int]:
-    """The bos_token that comes before a prompt, or nothing.  Raises TokenError if there must be one and is none."""
-    token = tokenizer.bos_token
-    wanted = (not prompt or token not in (None, tokenizer.eos_token)) if bos is None else bos
-    if wanted and token is None:
-        raise TokenError(
-            "the vocabulary has no bos_token to begin the text with"
-            + ("." if prompt else ", so an empty prompt gives the model nothing to continue: begin with some text.")
-        )
-    return [token] if wanted and token is not None else []

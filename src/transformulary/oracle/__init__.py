@@ -18,6 +18,8 @@ _HOME = {
     "transformers": ["EDTransformer", "ETransformer", "DTransformer"],
     "procedures": ["EDTraining", "ETraining", "DTraining", "DInference", "EDInference"],
     "theta": ["Theta", "Zero", "random_theta", "theta_from", "gradient", "derivative"],
+    "lazy": ["LazyArray", "lazy_theta"],
+    "precision": ["PRECISIONS", "in_precision"],
     "watch": ["Variant", "Watch", "watched", "record"],
     "values": ["as_array", "axes"],
     "notation": ["softmax", "GELU", "GELU_tanh", "ReLU", "SiLU"],

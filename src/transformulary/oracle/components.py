@@ -34,6 +34,7 @@ from transformulary.oracle.notation import (
     softmax,
     sqrt,
     stacked,
+    sum,
     where,
 )
 from transformulary.oracle.theta import Theta, W_qkv

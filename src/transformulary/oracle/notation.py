@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,7 @@ __all__ = [
     "softmax",
     "sqrt",
     "stacked",
+    "sum",
     "tanh",
     "where",
 ]
@@ -111,6 +114,20 @@ def log(x: Any) -> Any:
     return np.log(x)
 
 
+def sum(terms: Iterable[Any]) -> Any:
+    """The sum over an index, from the first term to the last; in low precision it is rounded once, at the end."""
+    listed = list(terms)
+    if listed and hasattr(listed[0], "wide"):
+        return listed[0].narrow(reduce(add, (term.wide() for term in listed), 0))
+    return reduce(add, listed, 0)
+
+
+def _array(numbers: Sequence[Any], member: Any) -> Array:
+    """np.array of numbers, in low precision (see `precision`) if `member`, one of them, is."""
+    value = np.array(numbers)
+    return member.narrow(value) if hasattr(member, "narrow") else value
+
+
 def columns(vectors: Iterable[Array]) -> Array:
     """[e_1, e_2, ...]: vectors side by side."""
     return np.stack(list(vectors), axis=1)
@@ -123,17 +140,18 @@ def rows(blocks: Iterable[Array]) -> Array:
 
 def stacked(a: Sequence[Any], b: Sequence[Any]) -> Array:
     """[a; b]: the numbers a_1, a_2, ... on top of b_1, b_2, ..."""
-    return np.array([*a, *b])
+    return _array([*a, *b], a[0])
 
 
 def interleaved(a: Sequence[Any], b: Sequence[Any]) -> Array:
     """[a_1; b_1; a_2; b_2; ...]."""
-    return np.array([number for pair in zip(a, b, strict=True) for number in pair])
+    return _array([number for pair in zip(a, b, strict=True) for number in pair], a[0])
 
 
 def matrix(entries: Iterable[Iterable[Any]]) -> Array:
     """A matrix from its rows of numbers."""
-    return np.array([list(row) for row in entries])
+    numbers = [list(row) for row in entries]
+    return _array(numbers, numbers[0][0])
 
 
 def indices(A: Array) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from transformulary.oracle.algorithm import algorithm
-from transformulary.oracle.notation import log, proportional, randomly, sample
+from transformulary.oracle.notation import log, proportional, randomly, sample, sum
 from transformulary.oracle.theta import Theta, gradient
 from transformulary.oracle.transformers import DTransformer, EDTransformer, ETransformer
 from transformulary.paper.config import DTransformerConfig, EDTransformerConfig, ETransformerConfig

@@ -29,13 +29,15 @@ Hook = Callable[[str, Any], Any]
 FAMILIES = frozenset({"columns", "matrix"})
 
 
-def watched(hook: Hook) -> SimpleNamespace:
+def watched(hook: Hook, inside: Callable[[str], bool] | None = None) -> SimpleNamespace:
     """The algorithms, each value passing through hook(path, value), which returns the value to go on with.
 
     `watched(hook).DTransformer(x, theta, c)` runs Algorithm 10.  Inside a gradient the hook sees one plain
     evaluation of the loss; what it replaced there stays constant in the evaluations of the complex step.
+    Where `inside` is given, the hook does not see what is computed within a member of a line (a column, a head) for
+    whose path it is false: leaving out the steps within columns saves most of the time that watching takes.
     """
-    return Watch(hook).algorithms
+    return Watch(hook, inside=inside).algorithms
 
 
 def record(name: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -68,10 +70,17 @@ class Watch:
     hook      returns the value to go on with
     variants  other ways to compute some lines; each is off until `on` holds its key, and with which layer
     names     what the expressions of the variants use beside the names of the oracle
+    inside    says of a member of a line, by its path, whether the hook sees what is computed within it
     """
 
-    def __init__(self, hook: Hook, variants: Iterable[Variant] = (), names: Mapping[str, Any] | None = None) -> None:
-        self.hook = hook
+    def __init__(
+        self,
+        hook: Hook,
+        variants: Iterable[Variant] = (),
+        names: Mapping[str, Any] | None = None,
+        inside: Callable[[str], bool] | None = None,
+    ) -> None:
+        self.hook, self.wanted = hook, inside
         self.on: Mapping[str, int] = {}  # variant -> the layer (from 1) in which it holds, 0 = in every layer
         self.stack: list[tuple[Step, bool]] = []
         self.frozen: dict[str, Any] | None = None  # path -> what the hook put there, while the hook looks away
@@ -91,10 +100,14 @@ class Watch:
         `refines`: one member of the line before, whose step it replaces.  So does a line that begins while
         another of the same algorithm is computed: the loss, whose lines come before that of the gradient.
         """
-        refines = refines or bool(self.stack and self.stack[-1][0].number == number)
+        member, refines = refines, refines or bool(self.stack and self.stack[-1][0].number == number)
         self.stack.append((Step(number, label, tuple((k, v + 1) for k, v in indices.items())), refines))
         try:
-            value = compute()
+            if member and self.wanted and self.frozen is None and not self.wanted(self._path("")):
+                with self._constant({}):
+                    value = compute()
+            else:
+                value = compute()
             if not shown:
                 return value
             self.computing.append(compute)
@@ -126,12 +139,14 @@ class Watch:
         """A function from a table of choices, named by what it turned out to be."""
         return self._pass(function.__name__ + suffix, function(*args))
 
+    def _path(self, name: str) -> str:
+        steps = self.stack
+        return str(Path(tuple(s for k, (s, _) in enumerate(steps) if k + 1 == len(steps) or not steps[k + 1][1]), name))
+
     def _pass(self, name: str, value: Any) -> Any:
         if self.frozen == {}:
             return value
-        steps = self.stack
-        kept = tuple(s for k, (s, _) in enumerate(steps) if k + 1 == len(steps) or not steps[k + 1][1])
-        path = str(Path(kept, name))
+        path = self._path(name)
         if self.frozen is not None:
             return self.frozen.get(path, value)
         new = self.hook(path, value)

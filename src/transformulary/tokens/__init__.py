@@ -3,6 +3,6 @@
 from transformulary.tokens.chunks import chunks
 from transformulary.tokens.kinds import KINDS
 from transformulary.tokens.stream import Stream
-from transformulary.tokens.tokenizer import SPECIAL, Tokenizer
+from transformulary.tokens.tokenizer import SPECIAL, Tokenizer, begin
 
-__all__ = ["KINDS", "SPECIAL", "Stream", "Tokenizer", "chunks"]
+__all__ = ["KINDS", "SPECIAL", "Stream", "Tokenizer", "begin", "chunks"]

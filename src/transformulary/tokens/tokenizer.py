@@ -162,3 +162,15 @@ def unicode(text: str) -> str:
             f"character. Read the text with the encoding that it was written in."
         ) from None
     return text
+
+
+def begin(tokenizer: Tokenizer, bos: bool | None, prompt: str) -> list[int]:
+    """The bos_token that comes before a prompt, or nothing.  Raises TokenError if there must be one and is none."""
+    token = tokenizer.bos_token
+    wanted = (not prompt or token not in (None, tokenizer.eos_token)) if bos is None else bos
+    if wanted and token is None:
+        raise TokenError(
+            "the vocabulary has no bos_token to begin the text with"
+            + ("." if prompt else ", so an empty prompt gives the model nothing to continue: begin with some text.")
+        )
+    return [token] if wanted and token is not None else []

@@ -113,8 +113,8 @@ def attention(model: DTransformer, tokenizer: Tokenizer, prompt: str, bos: bool 
     """
     import torch
 
-    from transformulary.generate.continuation import begin
     from transformulary.nn import attention_weights
+    from transformulary.tokens import begin
 
     x = begin(tokenizer, bos, prompt) + tokenizer.encode(prompt)
     weights = attention_weights(model, torch.tensor([x], device=model.W_e.weight.device))

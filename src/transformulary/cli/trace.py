@@ -1,0 +1,102 @@
+"""transformulary trace MODEL --tokens 1,2,3 --out DIR: what every line of a model computes, as files with an index
+
+MODEL is run by the oracle, in float64 and one layer at a time. DIR/index.json says of every value where it is, its
+shape and axes, the line that computes it, and what transformers, TransformerLens and llama.cpp call it.
+
+A PATH names values: 10.8[l=2]:GELU is what GELU gives in line 8 of Algorithm 10, layer 2; * stands for any index or
+name, ** for everything below: --at '10.6[l=*]/5.2[h=1]/4.6:softmax' --at '10.6[l=3]/**'
+"""
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from transformulary.errors import TokenError
+
+if TYPE_CHECKING:
+    from transformulary.formats import Described
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "model",
+        metavar="MODEL",
+        help="a folder, a file, or the name of a model in the Hugging Face cache",
+    )
+    given = parser.add_mutually_exclusive_group(required=True)
+    given.add_argument("--text", metavar="TEXT", help="what the model reads, by its own tokenizer")
+    given.add_argument("--tokens", metavar="IDS", type=_ids, help="token ids instead, from 0: 15496,11,995")
+    add("--out", metavar="DIR", required=True, help="the folder to write, which must not exist, or be empty")
+    add(
+        "--at",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="only these values; may be repeated (default: every line, without the steps within each token's column)",
+    )
+    add("--all", action="store_true", help="every value there is, the steps within columns as well (default: no)")
+    add(
+        "--precision",
+        choices=("float64", "float32", "bfloat16", "float16"),
+        default="float64",
+        help="round the result of every operation to this (default: float64)",
+    )
+    add(
+        "--format",
+        choices=("npz", "safetensors", "f32"),
+        default="npz",
+        help="values.npz, values.safetensors, or one raw file of float32 for every value (default: npz)",
+    )
+    add(
+        "--bos",
+        action=argparse.BooleanOptionalAction,
+        help="begin the text with bos_token (default: if the vocabulary has one that is not its eos_token too)",
+    )
+    add("--json", action="store_true", help="the index on stdout (default: a summary)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit status: 0 written."""
+    from transformulary import oracle
+    from transformulary.formats import describe, theta_stored
+    from transformulary.trace import trace
+
+    described = describe(args.model)
+    x = _tokens(described, args) if args.tokens is None else args.tokens
+    about = {"model": args.model, "model_type": described.format.model_type}
+    index = trace(
+        oracle.lazy_theta(described.config, theta_stored(described)),
+        described.config,
+        x,
+        args.out,
+        at=["**"] if args.all else args.at,
+        precision=args.precision,
+        format=args.format,
+        about=about if args.text is None else about | {"text": args.text},
+    )
+    print(json.dumps(index, ensure_ascii=False) if args.json else _summary(index, args.out))
+    return 0
+
+
+def _ids(text: str) -> list[int]:
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of token ids; write them like 15496,11,995") from None
+
+
+def _tokens(described: "Described", args: argparse.Namespace) -> list[int]:
+    from transformulary.tokens import Tokenizer, begin
+
+    folder = described.source.folder
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.json")):
+        raise TokenError(f"{folder} has no tokenizer, which --text needs: give the ids themselves, --tokens 1,2,3.")
+    tokenizer = Tokenizer.load(folder)
+    return begin(tokenizer, args.bos, args.text) + tokenizer.encode(args.text)
+
+
+def _summary(index: dict[str, Any], out: str) -> str:
+    files = len({value["file"] for value in index["values"]})
+    tokens = len(index["tokens"])
+    return f"{out}: {len(index['values'])} values of {tokens} tokens in {files} {'file' if files == 1 else 'files'}"

@@ -1,0 +1,71 @@
+"""How two values of one line are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transformulary.oracle.path import parse
+
+Array = NDArray[Any]
+
+#: Lines that add to the residual stream: what they add is compared as well, since beside X it may be small.
+INCREMENTS = frozenset({"6", "8"})
+STREAM = INCREMENTS | {"3", "3a"}
+
+
+def error_of(ours: Array, theirs: Array) -> float:
+    """The largest difference relative to the largest number of ours; infinite for another shape or no number."""
+    if np.shape(ours) != np.shape(theirs):
+        return float("inf")
+    scale = float(np.abs(ours).max()) or 1.0
+    with np.errstate(invalid="ignore"):
+        error = float(np.abs(theirs - ours).max()) / scale
+    return error if error == error else float("inf")
+
+
+def matrix(value: Any) -> Any:
+    """A value as an array: the family e_1, e_2, ... of line 2 side by side."""
+    return np.stack(value, 1) if isinstance(value, list) else value
+
+
+class Comparison:
+    """Remembers the residual stream of Algorithm 10, to compare what lines 6 and 8 add to it.
+
+    seen  path -> their value
+    """
+
+    def __init__(self, seen: Mapping[str, Array]) -> None:
+        self.seen = seen
+        self.stream: Array | None = None
+        self.unseen: list[str] = []  # lines computed since the last value that was seen
+
+    def error(self, path: str, ours: Array, theirs: Array) -> float:
+        """The error of a value, and of what its line adds, whichever is larger."""
+        error, base = error_of(ours, theirs), self.stream
+        adds = parse(path).steps[-1].label in INCREMENTS and "/" not in path and not self.unseen
+        if adds and base is not None and np.shape(base) == np.shape(theirs):
+            return max(error, error_of(ours - base, theirs - base))
+        return error
+
+    def passed(self, path: str) -> None:
+        """A value that was seen has been dealt with."""
+        step = parse(path)
+        if len(step.steps) == 1 and not step.name and step.steps[0].label in STREAM:
+            self.stream = self.seen[path]
+        self.unseen = []
+
+    def own(self, path: str, ours: Array) -> None:
+        """A value that nothing of theirs depends on: what follows is compared beside ours."""
+        step = parse(path)
+        if len(step.steps) == 1 and not step.name and step.steps[0].label in STREAM:
+            self.stream = ours
+
+    def missed(self, path: str) -> None:
+        """A line was computed whose value was not seen."""
+        step = parse(path)
+        if len(step.steps) == 1 and not step.name and not any(name == "t" for name, _ in step.steps[0].indices):
+            self.unseen.append(step.steps[0].label)

@@ -1,0 +1,11 @@
+"""Reference values of one checkpoint and one input: every line of Algorithm 10, written to files with an index.
+
+Needs no torch.
+"""
+
+from transformulary.trace.names import NAMES, Name, names
+from transformulary.trace.select import Selection, default
+from transformulary.trace.values import AXES, axes
+from transformulary.trace.write import FORMATS, trace
+
+__all__ = ["AXES", "FORMATS", "NAMES", "Name", "Selection", "axes", "default", "names", "trace"]

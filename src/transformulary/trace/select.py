@@ -1,0 +1,137 @@
+"""Which values are asked for: paths with wildcards.
+
+A pattern is a path (`oracle/path.py`) in which `*` stands for any text within one step or index, and `**` for any text
+at all:
+
+    10.5[l=*]                   line 5 of every layer
+    10.8[l=*]:GELU              what GELU gives there
+    10.6[l=3]/5.2[h=*]/4.6:*    in layer 3, everything named in line 6 of every head
+    10.6[l=3]/**                everything within line 6 of layer 3
+    10.2[t=*]                   every token's embedding
+    **                          everything
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from transformulary.errors import AlgorithmError
+from transformulary.oracle import random_theta, record
+from transformulary.paper import Causal, DTransformerConfig
+
+_INDEX = re.compile(r"\b([a-z_]+)=(\d+)")
+#: Indices of tokens and of numbers: the steps within one column.
+WITHIN = re.compile(r"[\[,](t|t_x|t_z|i)=")
+
+
+class Selection:
+    """The values of one run that patterns ask for.
+
+    Args:
+        patterns: paths with wildcards.
+        config: the model.
+        ell: the length of the sequence, in tokens.
+
+    Raises AlgorithmError where a pattern names no value of this model; the message names the nearest that does.
+    """
+
+    def __init__(self, patterns: Iterable[str], config: DTransformerConfig, ell: int) -> None:
+        self.patterns = list(dict.fromkeys(patterns))
+        every, wanted = kinds(config), set[str]()
+        for pattern in self.patterns:
+            _check(pattern, {"l": config.L, "h": config.H, "t": ell, "t_x": ell, "t_z": ell})
+            found = [path for path in every if _regex(_first(pattern)).fullmatch(path)]
+            if not found:
+                raise AlgorithmError(_nothing(pattern, every))
+            wanted |= set(found)
+        self._above = {path[: cut.start()] for path in wanted for cut in re.finditer("[/:]", path)}
+        self._all = re.compile("|".join(_regex(pattern).pattern for pattern in self.patterns))
+        self._only = _literals(self.patterns)
+
+    def wants(self, path: str) -> bool:
+        """Whether the value at `path` is asked for."""
+        return self._all.fullmatch(path) is not None
+
+    def inside(self, path: str) -> bool:
+        """Whether something inside a member of a line may be asked for (`oracle.watched`)."""
+        return _first(path) in self._above and all(
+            int(value) in self._only.get(name, {int(value)}) for name, value in _INDEX.findall(path)
+        )
+
+
+#: What a trace has unless it is asked for something else: see `default`.
+SHOWN = re.compile(r"10\.8\[l=1\]:\w+|10\.11:W_u|.*/4\.6:softmax|[^:]*(?<!/5\.1)")
+
+
+def default(config: DTransformerConfig) -> list[str]:
+    """The patterns of a trace that is asked for nothing in particular.
+
+    Every line for all tokens at once (so no step within one token's column, and not the list of heads, 5.1), and inside
+    the lines the weights of attention, what the MLP computes, and the logits.
+    """
+    return [_wild(path) for path in kinds(config) if not WITHIN.search(path) and SHOWN.fullmatch(path)]
+
+
+@lru_cache(maxsize=8)
+def kinds(config: DTransformerConfig) -> tuple[str, ...]:
+    """The path of every value that this model has, with every index 1, in the order of computation.
+
+    Found by running a model of the same lines with one layer, one head, one token, and the smallest sizes.
+    """
+    small: dict[str, Any] = {
+        "N_V": 2,
+        "ell_max": 2,
+        "L": 1,
+        "H": 1,
+        "H_kv": 1,
+        "d_e": 4,
+        "d_mlp": 1,
+        "d_attn": 2,
+        "d_mid": 1,
+    }
+    tiny = replace(config, **small, mask=(Causal(),), eps=config.eps or 1e-5)
+    return tuple(record("DTransformer", [0], random_theta(tiny, np.random.default_rng(0)), tiny))
+
+
+def _regex(pattern: str) -> re.Pattern[str]:
+    """What a pattern stands for, as a regular expression."""
+    parts = re.split(r"(\*\*|\*)", pattern)
+    return re.compile("".join({"**": ".*", "*": r"[^/:,\[\]]*"}.get(part) or re.escape(part) for part in parts))
+
+
+def _first(path: str) -> str:
+    """The path with every index 1."""
+    return _INDEX.sub(r"\1=1", path)
+
+
+def _wild(path: str) -> str:
+    return _INDEX.sub(r"\1=*", path)
+
+
+def _literals(patterns: Sequence[str]) -> dict[str, set[int]]:
+    """{index: its values}, of the indices that every pattern gives as a number."""
+    given = [dict(_INDEX.findall(pattern)) for pattern in patterns]
+    names = set(given[0]).intersection(*given[1:]) if given else set()
+    return {name: {int(indices[name]) for indices in given} for name in names}
+
+
+def _check(pattern: str, sizes: dict[str, int]) -> None:
+    for name, value in _INDEX.findall(pattern):
+        if not 1 <= int(value) <= sizes.get(name, int(value)):
+            raise AlgorithmError(f"no value is at {pattern}: {name} = {value} is outside 1 to {sizes[name]}.")
+
+
+def _nothing(pattern: str, every: Sequence[str]) -> str:
+    asked = re.sub(r"=\d+", "=*", pattern)
+    near = get_close_matches(asked, dict.fromkeys(map(_wild, every)), 1, cutoff=0)
+    return (
+        f"no value of this model is at {pattern}. The nearest path is {near[0]}; "
+        f"* stands for any index or name, ** for everything below."
+    )
