@@ -61,7 +61,9 @@ class Norm(nn.Module):
             return x
         if self.has(f"norm-twice-{self.slot}"):
             return self.once(self.once(x, of, -1), of, -1)
-        dim = (-2, -1) if self.has(f"whole-norm-{self.slot}") else -2 if self.has(f"norm-over-tokens-{self.slot}") else -1
+        dim = (
+            (-2, -1) if self.has(f"whole-norm-{self.slot}") else -2 if self.has(f"norm-over-tokens-{self.slot}") else -1
+        )
         return self.once(x, of, dim)
 
     def once(self, x, of, dim):
@@ -73,7 +75,11 @@ class Norm(nn.Module):
             var = centred.pow(2).mean(dim, keepdim=True)
         else:
             centred = x if has("rms-for-layer-norm") or has("mean-not-removed") else x - mean
-            var = x.pow(2).mean(dim, keepdim=True) if has("rms-for-layer-norm") else x.var(dim, keepdim=True, unbiased=has("sample-variance"))
+            var = (
+                x.pow(2).mean(dim, keepdim=True)
+                if has("rms-for-layer-norm")
+                else x.var(dim, keepdim=True, unbiased=has("sample-variance"))
+            )
         root = var.sqrt() + eps if has(f"{p}eps-outside") else (var + eps).sqrt()
         y = centred / root
         if has("rms-in-half" if self.llama else "norm-in-half"):
@@ -147,7 +153,11 @@ class Attention(nn.Module):
             k = k if has("rope-not-on-k") else self.rope(k)
             v = self.rope(v) if has("rope-on-v") else v
         group = s.heads // s.kv_heads
-        by = (lambda t: t.repeat(1, group, 1, 1)) if has("groups-by-remainder") else (lambda t: t.repeat_interleave(group, 1))
+        by = (
+            (lambda t: t.repeat(1, group, 1, 1))
+            if has("groups-by-remainder")
+            else (lambda t: t.repeat_interleave(group, 1))
+        )
         y = self.mix(q, by(k)) @ by(v)
         y = y.flip(1) if has("heads-reversed") else y
         B, H, T, d = y.shape
@@ -167,7 +177,15 @@ class Attention(nn.Module):
             return scores.softmax(-1).masked_fill(~keep, 0)
         if has("mask-added"):
             return (scores - 1e4 * ~keep).softmax(-1)
-        fill = 0.0 if has("mask-zero") else -10.0 if has("mask-finite-10") else -100.0 if has("mask-finite-100") else -torch.inf
+        fill = (
+            0.0
+            if has("mask-zero")
+            else -10.0
+            if has("mask-finite-10")
+            else -100.0
+            if has("mask-finite-100")
+            else -torch.inf
+        )
         return scores.masked_fill(~keep, fill).softmax(-2 if has("softmax-over-queries") else -1)
 
     def output(self, y):
@@ -257,7 +275,11 @@ class Ordinary(nn.Module):
             e = e * math.sqrt(self.s.width)
         if self.wpe is not None and not self.has("no-positions"):
             t = torch.arange(ids.shape[1])
-            t = t * 0 if self.has("position-stuck") else t + self.has("positions-from-1") + 2 * self.has("positions-from-2")
+            t = (
+                t * 0
+                if self.has("position-stuck")
+                else t + self.has("positions-from-1") + 2 * self.has("positions-from-2")
+            )
             e = e + self.wpe(t)
         for block in self.blocks:
             e = block(e)
@@ -276,7 +298,10 @@ def build(s, seed=0, places=PLACES, dtype=torch.float64):
     model = Ordinary(s).double().eval()
     with torch.no_grad():
         for name, p in model.named_parameters():
-            p.copy_(0.3 * torch.randn(p.shape, generator=generator, dtype=torch.float64) + (name.endswith("weight") and "ln_" in name))
+            p.copy_(
+                0.3 * torch.randn(p.shape, generator=generator, dtype=torch.float64)
+                + (name.endswith("weight") and "ln_" in name)
+            )
     output = "probabilities" if s.has(0, "logits-for-P") or s.has(0, "softmax-over-tokens") else "logits"
     config = config_of(s)
     return model.to(dtype), Table(places, output=output), Reference("right", config, theta_of(model, config))
@@ -289,7 +314,9 @@ def config_of(s):
     if not s.llama:
         return DTransformerConfig(**c, tied=True, absent=frozenset())
     biases = frozenset({"b_q", "b_k", "b_v", "b_o", "b_mlp1", "b_mlp2", "b_mlp3", "b_u"})
-    return DTransformerConfig(**c, H_kv=s.kv_heads, norm="rms_norm", mlp="gated", positions="rotary", base=s.base, absent=biases)
+    return DTransformerConfig(
+        **c, H_kv=s.kv_heads, norm="rms_norm", mlp="gated", positions="rotary", base=s.base, absent=biases
+    )
 
 
 def theta_of(model, c):

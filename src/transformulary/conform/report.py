@@ -47,7 +47,7 @@ class Fault:
     where   "layer 1", "every layer", "" where the line has no layer
     says    what is wrong
     error   the largest error that it causes; `remaining` the largest that is left without it
-    also    what would explain the values as well
+    others  what would explain the values as well
     paths   the values that show it
     """
 
@@ -58,11 +58,11 @@ class Fault:
     error: float
     remaining: float
     paths: tuple[str, ...]
-    also: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         head = f"{self.line}, {self.where}" if self.where else self.line
-        other = f" (or, which is the same for these numbers: {'; '.join(self.also)})" if self.also else ""
+        other = f" (or, which is the same for these numbers: {'; '.join(self.others)})" if self.others else ""
         return f"{head}: {self.says}{other}."
 
 
@@ -216,12 +216,10 @@ def _known(entries: list[tuple[Mistake, Finding, int]], L: int) -> Fault:
         where = f"in line{'s' if len(lines) > 1 else ''} {' and '.join(lines)} of Algorithm 10" + (
             where and f", {where}"
         )
-    also = tuple(
-        dict.fromkeys(f"{m.says} (Algorithm {m.line.replace('.', ', line ')})" for f in findings for m in f.others)
-    )
+    others = tuple(dict.fromkeys(m.says for f in findings for m in f.others))
     return Fault(
         mistake.key, f"Algorithm {number}, line {label}", where, mistake.says, max(f.error for f in findings),
-        max(f.remaining for f in findings), tuple(f.path for f in findings), also,
+        max(f.remaining for f in findings), tuple(f.path for f in findings), others,
     )  # fmt: skip
 
 

@@ -92,7 +92,12 @@ def input_ids(ref: Reference, tokens: Sequence[int] | None, text: str) -> list[i
 def allowed_of(c: Candidate, ref: Reference, x: Sequence[int]) -> Callable[[str], float]:
     """path -> the error that counts as agreement there: what the oracle makes in the precision of that line."""
     by = {p: allowances(c.seen, ref.config, x, ref.theta, p) for p in {c.precision, *c.lower.values()}}
-    return lambda path: by[c.lower.get(line_of(path).partition("/")[0], c.precision)](path)
+
+    def allowed(path: str) -> float:
+        lower = c.lower.get(line_of(path).partition("/")[0], c.precision)
+        return max(by[c.precision](path), by[lower](path))
+
+    return allowed
 
 
 def _notes(c: Candidate, ref: Reference, x: Sequence[int], text: str) -> list[Note]:

@@ -1,0 +1,122 @@
+"""Every known mistake, planted by hand in ordinary PyTorch code, is named; nothing is wrongly named."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from conform.ordinary import GEMMA, GPT, LLAMA, NEO, build
+from transformulary.conform.mistakes import MISTAKES
+from transformulary.conform.run import conform
+
+X = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
+KINDS = {"gpt": GPT, "llama": LLAMA, "neo": NEO, "gemma": GEMMA}
+#: With these sizes they change no number: the same mathematics, or far below rounding.
+NO_DIFFERENCE = {
+    "mask-finite-100": "exp(-100) is far below rounding",
+    "mask-added": "scores are not that large",
+    "eps-1e-05": "the GPT's own",
+    "rms-eps-1e-06": "the Llama's own",
+}
+#: What only the weights can tell.
+BY_WEIGHTS = {"W_u-untied"}
+LAYERED = ("10.5", "10.6", "10.7", "10.8")
+LLAMAS = ("4r", "6r")
+ONLY_LLAMA = {"groups-by-remainder", "gate-up-swapped", "no-gate", "rope-on-v", "act-GELU_tanh"}
+KIND = {"scale-added": "neo", "embedding-unscaled": "gemma"}
+TOLD = [m for m in MISTAKES if m.key not in NO_DIFFERENCE and m.key not in BY_WEIGHTS]
+
+
+def kind_of(mistake):
+    llama = mistake.line.split(".")[0] in LLAMAS or mistake.key in ONLY_LLAMA or mistake.line in ("4.3a", "4.3b")
+    return KIND.get(mistake.key, "llama" if llama else "gpt")
+
+
+def layered(mistake):
+    return not mistake.line.startswith("10.") or mistake.line in LAYERED
+
+
+def report_of(kind, faults, places=None):
+    sizes = replace(KINDS[kind], faults=faults)
+    model, table, ref = build(sizes, **({"places": places} if places else {}))
+    return conform(model, ref, tokens=X, table=table, decoding=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_false_alarm(kind):
+    """The same code without a fault agrees in every line."""
+    report = report_of(kind, {})
+
+    assert report.status == 0
+    assert report.agreement < 1e-14
+
+
+@pytest.mark.parametrize("mistake", TOLD, ids=lambda m: m.key)
+def test_a_mistake_is_named(mistake):
+    """A mistake in one layer: its line, its layer, its name, and nothing else; the rest agrees to rounding."""
+    layer = 2 if layered(mistake) else 0
+
+    report = report_of(kind_of(mistake), {mistake.key: layer})
+
+    assert [fault.key for fault in report.faults] == [mistake.key] or mistake.says in report.faults[0].others
+    number, _, label = mistake.line.partition(".")
+    assert report.faults[0].line == f"Algorithm {number}, line {label}"
+    assert "layer 2" in report.faults[0].where or not layer
+    assert report.agreement < 1e-11
+
+
+@pytest.mark.parametrize("key", ["no-b_o", "act-ReLU", "norm-twice-7", "eps-outside"])
+def test_a_mistake_everywhere_is_one_fault(key):
+    """The same mistake in every layer is reported once."""
+    report = report_of("gpt", {key: 0})
+
+    assert [(fault.key, fault.where.endswith("every layer")) for fault in report.faults] == [(key, True)]
+
+
+def pairs(n, seed=0):
+    """Random pairs of mistakes of one kind of model, each in some layer."""
+    rng, found = random.Random(seed), []
+    while len(found) < n:
+        a, b = rng.sample(TOLD, 2)
+        if kind_of(a) == kind_of(b) and a.line != b.line:
+            found.append((kind_of(a), {m.key: rng.choice([1, 2, 3]) if layered(m) else 0 for m in (a, b)}))
+    return found
+
+
+@pytest.mark.parametrize(("kind", "faults"), pairs(10), ids=lambda p: "+".join(p) if isinstance(p, dict) else p)
+def test_nothing_is_wrongly_named(kind, faults):
+    """Of two mistakes at once, what is named is there; with one of them put right, the other is named."""
+    names = {m.key: m.says for m in MISTAKES}
+
+    report = report_of(kind, faults)
+
+    for fault in report.faults:
+        if fault.key:
+            assert {fault.key} & set(faults) or {names[key] for key in faults} & set(fault.others)
+
+
+LOGITS = {"10.11": "head:out"}
+
+
+@pytest.mark.parametrize("key", ["act-GELU", "no-scale", "W_o-transposed", "positions-from-1"])
+def test_logits_alone_are_enough(key):
+    """From the last line alone the mistake and its layer are named, and what was not seen is said."""
+    mistake = next(m for m in MISTAKES if m.key == key)
+    layer = 1 if layered(mistake) else 0
+
+    report = report_of("gpt", {key: layer}, LOGITS)
+
+    assert [fault.key for fault in report.faults] == [key]
+    assert report.unseen == ("2", "3", "5", "6", "7", "8", "10")
+
+
+def test_an_unknown_difference_is_called_that():
+    """What no known mistake explains is described and not named."""
+    model, table, ref = build(GPT)
+    model.blocks[1].mlp.down.weight.data[3, 4] += 0.01
+
+    report = conform(model, ref, tokens=X, table=table, decoding=False)
+
+    assert [(fault.key, fault.line, fault.where) for fault in report.faults] == [("", "Algorithm 10, line 8", "layer 2")]
+    assert "no known mistake explains it: rows 4 of 24 differ" in report.faults[0].says
+    assert report.agreement is None
