@@ -26,7 +26,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 import torch  # noqa: E402
 
 from conform.ordinary import PLACES, build  # noqa: E402
-from conform.test_faults import KINDS, LOGITS, TOLD, X, kind_of, layered, pairs  # noqa: E402
+from conform.test_faults import KINDS, LOGITS, TOLD, X, kind_of, layer_of, pairs  # noqa: E402
 from transformulary.conform.mistakes import MISTAKES  # noqa: E402
 from transformulary.conform.run import conform  # noqa: E402
 from transformulary.files import write_atomically  # noqa: E402
@@ -104,7 +104,7 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(1)
     rng, rows = random.Random(0), []
-    single = [(kind_of(m), {m.key: rng.choice([1, 2, 3]) if layered(m) else 0}) for m in TOLD]
+    single = [(kind_of(m), {m.key: layer_of(m, rng)}) for m in TOLD]
     for precision in [args.only] if args.only else PRECISIONS:
         for view in [args.view] if args.view else VIEWS:
             for what, group in (("one mistake", single), ("two mistakes", pairs(args.pairs, seed=1))):

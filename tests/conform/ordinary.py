@@ -302,9 +302,10 @@ def build(s, seed=0, places=PLACES, dtype=torch.float64):
                 0.3 * torch.randn(p.shape, generator=generator, dtype=torch.float64)
                 + (name.endswith("weight") and "ln_" in name)
             )
-    output = "probabilities" if s.has(0, "logits-for-P") or s.has(0, "softmax-over-tokens") else "logits"
     config = config_of(s)
-    return model.to(dtype), Table(places, output=output), Reference("right", config, theta_of(model, config))
+    right = Reference("right", config, theta_of(model, config))
+    output = "probabilities" if s.has(0, "logits-for-P") or s.has(0, "softmax-over-tokens") else "logits"
+    return model.to(dtype), Table(places, output=output), right
 
 
 def config_of(s):

@@ -58,11 +58,11 @@ class Comparison:
             self.stream = self.seen[path]
         self.unseen = []
 
-    def own(self, path: str, ours: Array) -> None:
+    def own(self, path: str, ours: Any) -> None:
         """A value that nothing of theirs depends on: what follows is compared beside ours."""
         step = parse(path)
         if len(step.steps) == 1 and not step.name and step.steps[0].label in STREAM:
-            self.stream = ours
+            self.stream = matrix(ours)
 
     def missed(self, path: str) -> None:
         """A line was computed whose value was not seen."""

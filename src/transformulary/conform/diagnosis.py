@@ -99,7 +99,7 @@ class Lockstep:
         elif not self.own:
             self._comparison.missed(path)
         if self.own:
-            self._comparison.own(path, matrix(ours))
+            self._comparison.own(path, ours)
             return ours
         if path not in self.seen:
             return ours

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from transformulary.conform.diagnosis import Finding
@@ -166,7 +167,7 @@ def _numbers(row: Row) -> str:
 
 def _title(line: str) -> str:
     words = f" ({TITLES[line]})" if line in TITLES else ""
-    return f"line {line.removeprefix('10.')}{words}" if "/" not in line else f"line {line}{words}"
+    return f"line {line.removeprefix('10.')}{words}"
 
 
 def rows_of(errors: Iterable[tuple[str, float, float]], unseen: Sequence[str]) -> tuple[Row, ...]:
@@ -197,13 +198,28 @@ def faults_of(findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
     """Every mistake once, with where it is; then what no known mistake explains."""
     of: dict[str, list[tuple[Mistake, Finding, int]]] = {}
     unexplained = []
-    for finding in findings:
+    for finding in _fewest(findings):
         own = _layer(finding.path)
         for mistake, layer in finding.mistakes:
             of.setdefault(mistake.key, []).append((mistake, finding, layer or own))
         if not finding.mistakes:
             unexplained.append(finding)
     return (*(_known(entries, L) for entries in of.values()), *_unknown(unexplained, L))
+
+
+def _fewest(findings: Sequence[Finding]) -> list[Finding]:
+    """Where several mistakes explain a value equally well: the one that explains most values."""
+    count = Counter(m.key for f in findings for m in (*(m for m, _ in f.mistakes), *f.others))
+    chosen = []
+    for f in findings:
+        if f.others:
+            layer, all_of = f.mistakes[0][1], (f.mistakes[0][0], *f.others)
+            best = max(all_of, key=lambda m: count[m.key])
+            others = tuple(m for m in all_of if m is not best)
+            chosen.append(replace(f, mistakes=((best, layer), *f.mistakes[1:]), others=others))
+        else:
+            chosen.append(f)
+    return chosen
 
 
 def _known(entries: list[tuple[Mistake, Finding, int]], L: int) -> Fault:
@@ -216,7 +232,8 @@ def _known(entries: list[tuple[Mistake, Finding, int]], L: int) -> Fault:
         where = f"in line{'s' if len(lines) > 1 else ''} {' and '.join(lines)} of Algorithm 10" + (
             where and f", {where}"
         )
-    others = tuple(dict.fromkeys(m.says for f in findings for m in f.others))
+    common = set.intersection(*({m.says for m in f.others} for f in findings))
+    others = tuple(m.says for m in findings[0].others if m.says in common)
     return Fault(
         mistake.key, f"Algorithm {number}, line {label}", where, mistake.says, max(f.error for f in findings),
         max(f.remaining for f in findings), tuple(f.path for f in findings), others,

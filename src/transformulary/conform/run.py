@@ -72,7 +72,7 @@ def conform(
 def _unseen(ref: Reference, seen: set[str]) -> list[str]:
     """Lines of Algorithm 10 of which nothing was seen; line 3 is line 2 in one matrix."""
     lines = [n for n in value_lines(ref.config) if n != "1"]
-    whole = {line.partition("/")[0] for line in seen}
+    whole = {line for line in seen if "/" not in line and ":" not in line}
     whole |= {"10.2"} if "10.3" in whole else {"10.3"} if "10.2" in whole else set()
     return [n for n in lines if f"10.{n}" not in whole]
 

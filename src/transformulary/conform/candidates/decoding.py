@@ -22,10 +22,13 @@ ROUNDING = {"float64": 1e-10, "float32": 1e-4, "float16": 5e-2, "bfloat16": 2e-1
 Decode = Callable[[nn.Module, list[Tensor]], Any]
 
 
-def check_decoding(model: nn.Module, x: Sequence[int], precision: str, decode: Decode | None = None) -> Iterator[Note]:
+def check_decoding(
+    model: nn.Module, x: Sequence[int], precision: str, decode: Decode | None = None, mixed: bool = False
+) -> Iterator[Note]:
     """Notes of every way to run a model that must give what one plain run gives.
 
     Args:
+        mixed: whether its code computes some lines in a lower precision than its own.
         decode: decode(model, pieces) -> logits of all tokens, the pieces one after the other with the model's own
             cache; None: the cache of `transformers` or of ours.
     """
@@ -39,6 +42,8 @@ def check_decoding(model: nn.Module, x: Sequence[int], precision: str, decode: D
             where = f"padded on the {side}"
             if padded is None:
                 yield Note("decoding", UNSEEN, f"{where}: forward has no attention_mask")
+            elif mixed and precision == "float64" and not padded.isfinite().all():
+                yield Note("decoding", UNSEEN, f"{where}: not a number, as its float32 cannot hold float64's masks")
             else:
                 yield _judge(where, padded, alone[: len(padded)], precision)
 

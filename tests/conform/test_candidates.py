@@ -1,0 +1,258 @@
+"""Candidates of every kind: a PyTorch model with a table, functions, values; what is not right is said."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import huggingface as hf
+from conform.ordinary import GPT, build
+from transformulary.conform import Candidate, Functions, Reference, conform
+from transformulary.conform.candidates.places import make_table, read_table
+from transformulary.conform.candidates.propose import propose
+from transformulary.conform.reference import reference
+from transformulary.errors import CandidateError
+
+X = [3, 1, 4, 1, 5, 9, 2, 6]
+
+
+def softmax(a):
+    e = np.exp(a - a.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def attention(X, Z, weights, mask, scale=0.5):
+    Q, K, V = X @ weights.W_q.T + weights.b_q, Z @ weights.W_k.T + weights.b_k, Z @ weights.W_v.T + weights.b_v
+    return softmax(np.where(mask, Q @ K.T * Q.shape[-1] ** -scale, -np.inf)) @ V
+
+
+def layer_norm(X, gamma, beta):
+    return (X - X.mean(-1, keepdims=True)) / np.sqrt(X.var(-1, keepdims=True) + 1e-5) * gamma + beta
+
+
+def gelu(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def mlp(X, weights):
+    return gelu(X @ weights.W_mlp1.T + weights.b_mlp1) @ weights.W_mlp2.T + weights.b_mlp2
+
+
+def mha(X, Z, weights, mask):
+    H = weights.H
+    Q, K, V = (Y @ W.T + b for Y, W, b in (
+        (X, weights.W_q, weights.b_q), (Z, weights.W_k, weights.b_k), (Z, weights.W_v, weights.b_v)))  # fmt: skip
+    Q, K, V = (np.stack(np.split(Y, H, -1)) for Y in (Q, K, V))
+    Y = softmax(np.where(mask, Q @ K.swapaxes(1, 2) / np.sqrt(Q.shape[-1]), -np.inf)) @ V
+    return np.concatenate(list(Y), -1) @ weights.W_o.T + weights.b_o
+
+
+def model(tokens, weights):
+    X = weights.W_e[tokens] + weights.W_p[: len(tokens)]
+    mask = np.tril(np.ones((len(tokens), len(tokens)), bool))
+    for layer in weights.layers:
+        Y = layer_norm(X, layer.gamma_1, layer.beta_1)
+        X = X + mha(Y, Y, layer, mask)
+        X = X + mlp(layer_norm(X, layer.gamma_2, layer.beta_2), layer)
+    return layer_norm(X, weights.gamma, weights.beta) @ weights.W_u.T + weights.b_u
+
+
+def rms_norm(X, gamma):
+    return X / np.sqrt((X**2).mean(-1, keepdims=True) + 1e-6) * gamma
+
+
+def rotate(X):
+    half = X.shape[-1] // 2
+    angle = np.arange(len(X))[:, None] * 10000.0 ** (-np.arange(half) / half)
+    a, b = X[:, :half], X[:, half:]
+    return np.concatenate([a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)], -1)
+
+
+def embedding(tokens, weights):
+    return weights.W_e[tokens] + weights.W_p[: len(tokens)]
+
+
+def unembedding(X, weights):
+    return X @ weights.W_u.T
+
+
+GOOD = {f.__name__: f for f in (attention, layer_norm, mha, mlp, model, embedding, unembedding)}
+
+
+def test_right_functions_agree():
+    """Functions that are right agree in every line that they compute, and so does a model made of them."""
+    report = conform(GOOD, "gpt2", tokens=X)
+
+    assert report.status == 0, report
+    assert {row.line for row in report.rows if row.status == "agrees"} >= {
+        "10.3",
+        "10.5",
+        "10.6",
+        "10.6/5.2",
+        "10.8",
+        "10.11",
+    }
+
+
+def test_functions_of_a_llama():
+    """RMSnorm and the rotation, function by function."""
+    report = conform({"rms_norm": rms_norm, "rotate": rotate}, "llama", tokens=X)
+
+    assert [row.line for row in report.rows if row.status == "agrees"] == [
+        "10.5",
+        "10.6/5.2/4.3a",
+        "10.6/5.2/4.3b",
+        "10.7",
+        "10.10",
+    ]
+    assert report.faults == ()
+
+
+@pytest.mark.parametrize("tokens", ["rows", "columns"])
+@pytest.mark.parametrize("make", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
+def test_tokens_and_arrays_as_the_author_has_them(tokens, make):
+    """Rows or columns, NumPy or PyTorch: the same function is judged alike."""
+
+    def norm(e, gamma, beta):
+        X = np.asarray(e) if tokens == "rows" else np.asarray(e).T
+        Y = layer_norm(X, np.asarray(gamma), np.asarray(beta))
+        return make(np.ascontiguousarray(Y if tokens == "rows" else Y.T))
+
+    report = conform(Functions({"layer_norm": norm}, tokens, make), "gpt2", tokens=X)
+
+    assert report.status == 0
+    assert report.faults == ()
+
+
+def test_a_wrong_function_is_one_fault():
+    """Its results are wrong in every layer and head, and it is named once; another function is not blamed."""
+    wrong = {"attention": lambda *a: attention(*a, scale=1), "layer_norm": layer_norm}
+
+    report = conform(wrong, "gpt2", tokens=X)
+
+    assert [fault.key for fault in report.faults] == ["scale-no-root"]
+    assert report.answer[0] == (
+        "Algorithm 4, line 6, in line 6 of Algorithm 10, every layer: scores are divided by d_attn instead of its root."
+    )
+    assert {row.line: row.status for row in report.rows}["10.5"] == "agrees"
+    assert {"6", "8", "11"} <= set(report.unseen)
+
+
+@pytest.mark.parametrize(("functions", "says"), [
+    ({"atention": attention}, "atention"),
+    ({"attention": lambda X: X}, "attention\\(X, Z, weights, mask\\) failed: TypeError"),
+    ({"attention": lambda *a: "no"}, "must be an array of numbers"),
+    ({"rms_norm": rms_norm}, "has no line that rms_norm computes"),
+])  # fmt: skip
+def test_functions_that_cannot_be_compared(functions, says):
+    """A name that nobody knows, another signature, no array: one sentence each."""
+    with pytest.raises(CandidateError, match=says):
+        conform(functions if "atention" not in functions else Functions(functions), "gpt2", tokens=X)
+
+
+def test_nan_is_a_difference():
+    """A function that returns no numbers disagrees; it is never passed over."""
+    report = conform({"layer_norm": lambda X, g, b: X * np.nan}, "gpt2", tokens=X)
+
+    assert report.status == 1
+    assert "not finite" in report.answer[0]
+
+
+@pytest.mark.parametrize("make", [hf.gpt2, hf.gpt_neo, hf.llama], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("kind", ["eager", "sdpa"])
+def test_no_false_alarm_on_transformers(make, kind):
+    """GPT-2, GPT-Neo and Llama of `transformers` agree, eager and sdpa, cached, padded and in a batch."""
+    theirs, config, theta = make() if make is not hf.llama else make(exact=False)
+    theirs.set_attn_implementation(kind if make is not hf.gpt_neo else "eager")
+
+    report = conform(theirs, Reference(make.__name__, config, theta), tokens=X)
+
+    assert report.status == 0, report
+    assert report.faults == ()
+
+
+def test_ours_agrees():
+    """Our own fast model agrees, and with its cache."""
+    report = conform("ours", "gpt2")
+
+    assert report.status == 0
+    assert [n.says.partition(":")[0] for n in report.notes if n.status == "agrees"][1:] == [
+        "with a cache",
+        "in a batch",
+    ]
+
+
+def test_values_are_enough():
+    """Values by path, from wherever they come."""
+    ref = reference("gpt2")
+
+    report = conform({"10.11": np.full((37, 2), 1 / 37)}, ref, tokens=[1, 2])
+
+    assert report.status == 1
+    assert "no known mistake explains it" in report.answer[0]
+
+
+def test_a_table_of_ones_own(tmp_path):
+    """A table from TOML; unknown keys and places are errors that name them."""
+    theirs, table, ref = build(GPT)
+    file = tmp_path / "places.toml"
+    file.write_text("[places]\n" + "\n".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in table.places.items()))
+
+    report = conform(theirs, ref, tokens=X, table=read_table(file))
+
+    assert report.status == 0
+    for content, says in (
+        ({"place": {}}, "has place"),
+        ({"places": {"10.3": "no side"}}, "is no place"),
+        ({}, "no place"),
+    ):
+        with pytest.raises(CandidateError, match=says):
+            make_table(content, "table")
+    with pytest.raises(CandidateError, match="no such module"):
+        conform(theirs, ref, tokens=X, table=make_table({"places": {"10.3": "here:in"}}, "table"))
+
+
+def test_a_place_may_be_a_function():
+    """What no side of a module shows, a function of its inputs and output gives."""
+    theirs, table, ref = build(GPT)
+    places = {"10.8[l]": ("blocks.{l}.mlp", lambda given, out: given[0] * 0 + out)}
+    seen = {**table.places, "10.7[l]": ("blocks.{l}.mlp", lambda given, out: given[0])}
+
+    report = conform(theirs, ref, tokens=X, table=make_table({"places": seen}, "table"), decoding=False)
+
+    assert report.status == 0
+    assert callable(places["10.8[l]"][1])
+
+
+def test_a_model_that_nobody_has_described():
+    """Without a table the error says how to draft one; the draft finds every line, mistake or not."""
+    theirs, table, ref = build(GPT)
+    with pytest.raises(CandidateError, match="--propose"):
+        conform(theirs, ref, tokens=X)
+
+    draft = propose(theirs, ref)
+
+    for path, place in table.places.items():
+        assert f'"{path}" = "{place}"' in draft
+
+
+def test_weights_are_named():
+    """A transposed square matrix, a missing bias, a swapped head: what became of which tensor."""
+    theirs, table, ref = build(GPT)
+    broken = copy.deepcopy(theirs)
+    broken.blocks[0].attn.o.weight.data = broken.blocks[0].attn.o.weight.data.T.contiguous()
+
+    report = conform(broken, ref, tokens=X, table=table, decoding=False)
+
+    assert [(n.status, n.says) for n in report.notes if n.status != "agrees"] == [("note", "W_o[1]: transposed")]
+    assert [fault.key for fault in report.faults] == ["W_o-transposed"]
+
+
+def test_a_candidate_of_its_own():
+    """Whoever has the values builds the Candidate; its token ids are compared first."""
+    report = conform(Candidate("mine", {}, x=(1, 2, 3)), "gpt2", tokens=[1, 2, 4])
+
+    assert report.status == 1
+    assert report.answer[0] == "Tokens: 3 ids, and 3 are right; the first difference is token 3: 3, and 4 is right."
