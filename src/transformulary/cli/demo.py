@@ -135,10 +135,10 @@ def train(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
         f"training: Algorithm 13 on {tokenizer.N_V:,} byte pairs ({per_token:.2f} characters per token), "
         f"for {steps:,} steps or {args.seconds:g} seconds",
     )
-    facts: dict[str, Any] = {"origin": source.origin}
+    facts: dict[str, Any] = {"origin": source.origin, "of": steps}
     facts |= _fit(initial_model(config, settings), data, settings, folder)
     with waiting("guessing, to have something to compare with"):
-        read = list(seen(data, config.ell_max, settings, facts.pop("steps")))
+        read = list(seen(data, config.ell_max, settings, facts["steps"]))
         facts["characters"] = round(sum(map(len, read)) * per_token)
         facts["baselines"] = guesses(learned, kept, read, data.held_out)
     write_atomically(folder / "model" / FACTS, json.dumps(facts, indent=2) + "\n")
@@ -202,7 +202,16 @@ def results(facts: dict[str, Any]) -> str:
             f"{facts['seconds']:.0f} seconds,",
             f"        over {facts['held_out_characters']:,} characters that it never saw:",
             *lines,
+            *([] if facts["steps"] == facts["of"] else [early(facts)]),
         ]
+    )
+
+
+def early(facts: dict[str, Any]) -> str:
+    """What to say where time ended training: a busy or slow machine learns less."""
+    return (
+        f"        The clock ended training after {facts['steps']:,} of {facts['of']:,} steps. A busy or slow machine needs\n"
+        f"        longer: {command()} demo --retrain --seconds 300"
     )
 
 
