@@ -38,3 +38,13 @@ def _no_skip(report):
     if report.skipped and os.environ.get("TRANSFORMULARY_CI") and needs.NO_HARDWARE not in str(report.longrepr):
         report.outcome, report.longrepr = "failed", f"skipped where nothing may be missing: {report.longrepr}"
     return report
+
+
+@pytest.fixture(scope="session")
+def vectors(tmp_path_factory):
+    """The folder of golden vectors, written once; nobody changes it."""
+    from transformulary.conform.vectors import write_vectors
+
+    folder = tmp_path_factory.mktemp("golden") / "vectors"
+    write_vectors(folder)
+    return folder

@@ -5,6 +5,7 @@ skip into a failure.
 """
 
 import shutil
+import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,6 +28,20 @@ def program(*names: str, install: str) -> str:
         if path := shutil.which(name):
             return path
     pytest.skip(f"needs {' or '.join(names)}: {install}")
+
+
+def c_compiler() -> str:
+    """The path of a C compiler; skips the test if there is none."""
+    return program("cc", "gcc", "clang", install="apt install gcc libc6-dev")
+
+
+def node() -> str:
+    """The path of Node 18 or newer; skips the test if there is none."""
+    path = program("node", install="apt install nodejs, version 18 or newer")
+    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
+    if int(version.strip("v \n").split(".")[0]) < 18:
+        pytest.skip(f"needs Node 18 or newer, and {path} is {version.strip()}")
+    return path
 
 
 def hardware(present: bool, what: str) -> None:

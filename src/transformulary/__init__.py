@@ -20,6 +20,7 @@ _HOMES = {
     "Full": "paper",
     "Local": "paper",
     "Tokenizer": "tokens",
+    "assert_conforms": "conform",
     "describe": "pseudocode",
     "load": "models",
     "save": "models",

@@ -29,6 +29,10 @@ class DataError(UserError):
     """A text file or data set that cannot be read or is too small to use."""
 
 
+class CandidateError(UserError):
+    """A candidate of `conform` that cannot be run, or gives nothing that could be compared."""
+
+
 class MissingExtra(UserError, ImportError):
     """An optional dependency is needed; the message is the exact `pip install` line."""
 

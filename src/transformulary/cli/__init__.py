@@ -27,6 +27,7 @@ VERBS = {
     "Read the algorithms": ("show",),
     "Train and run a model": ("train", "generate", "tokens"),
     "Look inside": ("attention", "trace"),
+    "Find what is wrong": ("conform", "vectors"),
 }
 
 HEAD = """\

@@ -258,7 +258,8 @@ def write(model: DTransformer, tokenizer: Tokenizer, prompt: str, args: argparse
 
 def compare(model: DTransformer, tokens: list[int]) -> bool:
     """Step 5: every line of Algorithm 10 against the oracle, in float64 and as trained."""
-    from transformulary.conform import compare, theta_of
+    from transformulary.conform.lockstep import compare
+    from transformulary.conform.theta import theta_of
 
     x, theta = tokens[: model.config.ell_max], theta_of(model)
     single = compare(model, x, theta, allowed=float("inf")).worst

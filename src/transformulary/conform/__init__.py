@@ -1,10 +1,38 @@
-"""Comparing implementations with the paper, line by line."""
+"""Comparing implementations with the paper, line by line.
+
+Names are imported when they are first used: vectors are written and compared without PyTorch.
+"""
+
+from importlib import import_module
+from typing import Any
 
 from transformulary.errors import require
 
-require("torch", "torch", "comparing a model with the oracle")
+#: Module -> its public names.
+_HOMES = {
+    "dumps": ["read_dumps"],
+    "candidates.candidate": ["Candidate"],
+    "candidates.functions": ["Functions"],
+    "candidates.places": ["Table"],
+    "lockstep": ["Line", "Report", "compare", "see"],
+    "reference": ["Reference"],
+    "run": ["assert_conforms", "conform"],
+    "theta": ["theta_of"],
+    "vectors": ["Row", "compare_values", "compare_vectors", "read_vectors", "write_vectors"],
+}
+_MODULE = {name: module for module, names in _HOMES.items() for name in names}
+_TORCH = {"candidates.functions", "candidates.places", "lockstep", "reference", "run", "theta"}
 
-from transformulary.conform.lockstep import Line, Report, compare, lockstep, see  # noqa: E402
-from transformulary.conform.theta import theta_of  # noqa: E402
+__all__ = sorted(_MODULE)
 
-__all__ = ["Line", "Report", "compare", "lockstep", "see", "theta_of"]
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if _MODULE[name] in _TORCH:
+        require("torch", "torch", "comparing a model with the oracle")
+    return getattr(import_module(f"{__name__}.{_MODULE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

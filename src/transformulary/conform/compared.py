@@ -54,9 +54,15 @@ class Comparison:
     def passed(self, path: str) -> None:
         """A value that was seen has been dealt with."""
         step = parse(path)
-        if len(step.steps) == 1 and step.steps[0].label in STREAM:
+        if len(step.steps) == 1 and not step.name and step.steps[0].label in STREAM:
             self.stream = self.seen[path]
         self.unseen = []
+
+    def own(self, path: str, ours: Array) -> None:
+        """A value that nothing of theirs depends on: what follows is compared beside ours."""
+        step = parse(path)
+        if len(step.steps) == 1 and not step.name and step.steps[0].label in STREAM:
+            self.stream = ours
 
     def missed(self, path: str) -> None:
         """A line was computed whose value was not seen."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from transformulary.conform.compared import Comparison, matrix
 from transformulary.conform.mistakes import MISTAKES, NAMES, Mistake
 from transformulary.errors import AlgorithmError
+from transformulary.oracle.path import parse
 from transformulary.oracle.source import read
 from transformulary.oracle.theta import Theta
 from transformulary.oracle.watch import Watch
@@ -68,6 +69,7 @@ class Lockstep:
 
     seen     path -> their value, tokens as columns
     allowed  path -> the error that counts as agreement
+    own      every value was computed from the oracle's own: go on with ours, and a fault is in its own line
     """
 
     def __init__(
@@ -77,26 +79,39 @@ class Lockstep:
         x: Sequence[int],
         theta: Theta,
         allowed: Callable[[str], float],
+        own: bool = False,
     ) -> None:
         self.seen, self.config, self.x, self.theta, self.allowed = seen, config, list(x), theta, allowed
+        self.own = own
         self.findings: list[Finding] = []
         self.errors: dict[str, float] = {}
         self.adopted: dict[str, int] = {}
         self._comparison = Comparison(seen)
+        self._run: dict[str, bool] = {}  # "4.6": a line that has been computed -> whether it is in a layer
         self._watch = Watch(self._compare, MISTAKES, NAMES)
         self._watch.algorithms.DTransformer(self.x, theta, config)
 
     def _compare(self, path: str, ours: Any) -> Any:
-        if path not in self.seen:
+        step = parse(path)
+        self._run[f"{step.steps[-1].number}.{step.steps[-1].label}"] = any(n == "l" for n, _ in step.steps[0].indices)
+        if path in self.seen:
+            self._judge(path, ours)
+        elif not self.own:
             self._comparison.missed(path)
+        if self.own:
+            self._comparison.own(path, matrix(ours))
             return ours
+        if path not in self.seen:
+            return ours
+        return list(self.seen[path].T) if isinstance(ours, list) else self.seen[path]
+
+    def _judge(self, path: str, ours: Any) -> None:
         theirs = self.seen[path]
         error = self._comparison.error(path, matrix(ours), theirs)
         self.errors[path] = error
         if error > self.allowed(path):
             self.findings.append(self._explain(path, matrix(ours), theirs, error, ":" in path))
         self._comparison.passed(path)
-        return list(theirs.T) if isinstance(ours, list) else theirs
 
     def _explain(self, path: str, ours: Array, theirs: Array, error: float, inside: bool) -> Finding:
         unseen = self._comparison.unseen
@@ -128,7 +143,7 @@ class Lockstep:
         """The mistakes that leave an error below the bound: one everywhere, one in one layer, or two."""
         left: list[tuple[float, Mistake, int]] = []
         for layer in (0, *layers):
-            for mistake in MISTAKES:
+            for mistake in self._possible(layer):
                 value = _tried(compute, {mistake.key: layer})
                 if value is None or (np.shape(value) == np.shape(ours) and np.array_equal(value, ours)):
                     continue
@@ -140,6 +155,10 @@ class Lockstep:
                 return ((mistake, layer),), remaining, others
         return self._pair(compute, path, theirs, bound, [entry for entry in left[:12] if entry[0] < error])
 
+    def _possible(self, layer: int) -> list[Mistake]:
+        """The mistakes of lines that have been computed; for one layer, of lines in layers."""
+        return [m for m in MISTAKES if any(n in self._run and (self._run[n] or not layer) for n in m.changes)]
+
     def _pair(
         self,
         compute: Callable[[Mapping[str, int]], Array],
@@ -149,7 +168,7 @@ class Lockstep:
         promising: list[tuple[float, Mistake, int]],
     ) -> Explanation | None:
         for _, first, layer in promising:
-            for second in MISTAKES:
+            for second in self._possible(0):
                 if second.key == first.key:
                     continue
                 value = _tried(compute, {first.key: layer, second.key: 0})

@@ -62,8 +62,8 @@ SCORES = (
     _mistake("4.6", "no-softmax", "softmax is missing", f"softmax({SCALED})", f"where(Mask(t_z, t_x), {SCALED}, 0)"),
     _mistake("4.6", "mask-after-softmax", "masked weights are set to 0 after softmax, so weights do not sum to 1", f"softmax({SCALED})", f"where(Mask(t_z, t_x), softmax({SCALED}), 0)", "4.5", "where(Mask(t_z, t_x), S, -inf)", "S"),
     _mistake("4.5", "mask-zero", "masked scores become 0 instead of minus infinity", "-inf", "0"),
-    _mistake("4.5", "mask-finite-10", "masked scores become -10, which is not small enough", "-inf", "-10.0"),
-    _mistake("4.5", "mask-finite-100", "masked scores become -100, which is not small enough", "-inf", "-100.0"),
+    _mistake("4.5", "mask-finite-10", "masked scores become -10, which is not small enough", "-inf", "-10.0 * SCALE[c.scale](d_attn)"),
+    _mistake("4.5", "mask-finite-100", "masked scores become -100, which is not small enough", "-inf", "-100.0 * SCALE[c.scale](d_attn)"),
     _mistake("4.5", "mask-added", "-10000 is added to masked scores, and the scores are that large", "-inf", "S - 10000.0"),
 )  # fmt: skip
 

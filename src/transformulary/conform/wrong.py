@@ -38,14 +38,16 @@ def unmerged(Y: list[Array]) -> Array:
 
 def whole_norm(X: Array, gamma: Array, beta: Array, c: Any) -> Array:
     """Mean and variance over all numbers of all tokens."""
-    scale = np.sqrt(X.var() + c.eps)
-    return (X - X.mean()) / scale * np.reshape(gamma, (-1, 1)) + _column(beta)
+    m = X.mean() if c.norm == "layer_norm" else 0.0
+    scale = np.sqrt(((X - m) ** 2).mean() + c.eps)
+    return (X - m) / scale * np.reshape(gamma, (-1, 1)) + _column(beta)
 
 
 def norm_over_tokens(X: Array, gamma: Array, beta: Array, c: Any) -> Array:
     """Mean and variance of each coordinate over the tokens."""
-    spread = np.sqrt(X.var(axis=1, keepdims=True) + c.eps)
-    return (X - X.mean(axis=1, keepdims=True)) / spread * np.reshape(gamma, (-1, 1)) + _column(beta)
+    m = X.mean(axis=1, keepdims=True) if c.norm == "layer_norm" else 0.0
+    spread = np.sqrt(((X - m) ** 2).mean(axis=1, keepdims=True) + c.eps)
+    return (X - m) / spread * np.reshape(gamma, (-1, 1)) + _column(beta)
 
 
 def half(e: Array) -> Array:

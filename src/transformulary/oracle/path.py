@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from transformulary.errors import AlgorithmError
 
@@ -50,6 +51,7 @@ class Path:
         return "/".join(map(str, self.steps)) + (f":{self.name}" if self.name else "")
 
 
+@lru_cache(maxsize=1 << 16)
 def parse(text: str) -> Path:
     """The path that `text` spells.  Raises AlgorithmError for any other text."""
     where, colon, name = text.partition(":")

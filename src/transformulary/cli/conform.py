@@ -1,0 +1,99 @@
+"""transformulary conform CANDIDATE --against MODEL: which line of an implementation is wrong, and how
+
+CANDIDATE is one of
+  FILE.py       functions by the names of the paper (attention, layer_norm, mha, mlp, model...), or load(folder),
+                which returns a PyTorch model; docs/conform.md shows both
+  a folder of dumps, or one .npz or .safetensors file: values by path, from a program in any language
+  a folder with a checkpoint
+  transformers, ours   what that library computes from MODEL
+
+The answer stands in the last lines. Exit status: 0 everything seen agrees, 1 something differs, 2 no comparison.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("candidate", metavar="CANDIDATE", help="what is compared (see above)")
+    parser.add_argument(
+        "--against", metavar="MODEL", default="gpt2",
+        help="what is right: a model's folder, or paper, gpt2, llama: a tiny one with random parameters (%(default)s)",
+    )  # fmt: skip
+    given = parser.add_mutually_exclusive_group()
+    given.add_argument("--text", metavar="TEXT", default="", help="what both read (default: 12 ids)")
+    given.add_argument("--tokens", metavar="1,2,3", help="its token ids, from 0 (default: 12 ids)")
+    parser.add_argument(
+        "--places", metavar="FILE.toml", help="where a PyTorch model shows its lines (default: by class)"
+    )
+    parser.add_argument(
+        "--rename", metavar="FILE.json", help="names of dumps: {theirs: path} (default: they are paths)"
+    )
+    parser.add_argument(
+        "--no-decoding", action="store_true", help="leave out cache, batches and padding (default: all)"
+    )
+    parser.add_argument("--propose", action="store_true", help="only draft the table of places (default: compare)")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON (default: text)")
+    parser.add_argument("--markdown", metavar="FILE", type=Path, help="write it as Markdown too (default: no)")
+    parser.add_argument("--junit", metavar="FILE", type=Path, help="write it as JUnit's XML too (default: no)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the report; the exit status is its verdict."""
+    from transformulary.conform.candidates.places import read_table
+    from transformulary.conform.run import conform
+    from transformulary.files import write_atomically
+
+    if args.propose:
+        return _propose(args)
+    report = conform(
+        args.candidate,
+        args.against,
+        tokens=_ids(args.tokens),
+        text=args.text,
+        table=read_table(args.places) if args.places else None,
+        rename=_rename(args.rename),
+        decoding=not args.no_decoding,
+    )
+    if args.markdown:
+        write_atomically(args.markdown, report.markdown())
+    if args.junit:
+        write_atomically(args.junit, report.junit())
+    print(json.dumps(report.to_dict(), indent=2) if args.json else report.text())
+    return report.status
+
+
+def _propose(args: argparse.Namespace) -> int:
+    from transformulary.conform.candidates.propose import propose
+
+    draft = propose(args.candidate, args.against)
+    print(draft)
+    print("Save this as places.toml, correct it, and give it to --places.", file=sys.stderr)
+    return 0
+
+
+def _ids(text: str | None) -> list[int] | None:
+    from transformulary.errors import TokenError
+
+    if text is None:
+        return None
+    try:
+        return [int(v) for v in text.replace(",", " ").split()]
+    except ValueError:
+        raise TokenError(f"--tokens {text!r} must be ids such as 1,2,3.") from None
+
+
+def _rename(file: str | None) -> dict[str, str | None] | None:
+    from transformulary.errors import DataError
+
+    if file is None:
+        return None
+    try:
+        table = json.loads(Path(file).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{file} is no JSON: {error}.") from None
+    if not isinstance(table, dict):
+        raise DataError(f"{file} must be an object: {{their name: path}}.")
+    return table

@@ -1,0 +1,55 @@
+"""What every candidate comes to: values by path, and what else could be learned of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transformulary.errors import CandidateError
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A candidate after it has run.
+
+    name       what to call it in a report
+    seen       path -> value: float64, tokens are columns
+    precision  what it computed in: "float64", "float32", "bfloat16", "float16"
+    lower      line ("10.5") -> the lower precision in which its published code computes that line on purpose
+    x          its token ids, where it has its own tokenizer
+    weights    its parameters by its own names
+    own        `seen` are results of functions that were each given the oracle's own values: no line
+               depends on another one's result
+    decoding   what was found of its decoding: see `decoding.py`
+    """
+
+    name: str
+    seen: Mapping[str, Array]
+    precision: str = "float64"
+    lower: Mapping[str, str] = field(default_factory=dict)
+    x: tuple[int, ...] | None = None
+    weights: Mapping[str, Array] = field(default_factory=dict)
+    own: bool = False
+    decoding: tuple[Any, ...] = ()
+
+
+def array(value: Any, what: str) -> Array:
+    """Numbers of NumPy, PyTorch, JAX or of anything with `__array__`, in float64.  Raises CandidateError."""
+    if hasattr(value, "detach"):  # PyTorch: its NumPy has no bfloat16, and no gradient
+        value = value.detach().cpu().double()
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise CandidateError(f"{what} is {type(value).__name__}, and must be an array of numbers.") from None
+
+
+def precision_of(value: Any) -> str:
+    """The name of an array's type of numbers; what is not a known float counts as float64."""
+    name = str(getattr(value, "dtype", "float64")).removeprefix("torch.")
+    return name if name in ("float16", "bfloat16", "float32") else "float64"

@@ -1,0 +1,161 @@
+"""What a user calls a candidate becomes one: by its kind, its suffix, or what is in its folder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from transformulary.conform.candidates.candidate import Candidate, array
+from transformulary.conform.candidates.decoding import check_decoding
+from transformulary.conform.candidates.functions import SIGNATURES, Functions, run_functions
+from transformulary.conform.candidates.places import Table, make_table
+from transformulary.conform.candidates.pytorch import failing, watch_model
+from transformulary.conform.reference import Reference
+from transformulary.errors import CandidateError, require
+
+
+def candidates_of(
+    what: Any,
+    ref: Reference,
+    x: Sequence[int],
+    *,
+    text: str = "",
+    table: Table | None = None,
+    rename: Mapping[str, str | None] | None = None,
+    decoding: bool = True,
+) -> list[Candidate]:
+    """The candidates that `what` is, each after its run on x.  See `conform` for what it may be."""
+    if isinstance(what, Candidate):
+        return [what]
+    if isinstance(what, nn.Module):
+        return [_watched(what, ref, x, table, "", decoding)]
+    if isinstance(what, Functions):
+        return run_functions(what, ref.config, x, ref.theta, "functions")
+    if isinstance(what, Mapping):
+        return [_mapping(what, ref, x)] if not _callables(what) else candidates_of(Functions(what), ref, x)
+    if str(what) in LIBRARIES:
+        return [_watched(of_folder(ref, LIBRARIES[str(what)]), ref, x, table, str(what), decoding)]
+    path = Path(what)
+    if not path.exists():
+        raise CandidateError(
+            f"there is no {path}. A candidate is a Python file, dumps, a model's folder, or {' or '.join(LIBRARIES)}."
+        )
+    if path.suffix == ".py":
+        return _python(path, ref, x, text, table, decoding)
+    if (path / "config.json").is_file():
+        return [_watched(_ours(path), ref, x, None, str(path), decoding)]
+    return [_dumps(path, rename)]
+
+
+def _callables(what: Mapping[Any, Any]) -> bool:
+    return bool(what) and all(callable(value) for value in what.values())
+
+
+def _mapping(what: Mapping[str, Any], ref: Reference, x: Sequence[int]) -> Candidate:
+    return Candidate("values", {path: array(value, path) for path, value in what.items()})
+
+
+def _watched(
+    model: nn.Module,
+    ref: Reference,
+    x: Sequence[int],
+    table: Table | None,
+    name: str,
+    decoding: bool,
+    ids: tuple[int, ...] | None = None,
+    cached: Callable[..., Any] | None = None,
+) -> Candidate:
+    found = watch_model(model, ref.config, x, table, name)
+    notes = check_decoding(model, x, found.precision, cached) if decoding else ()
+    return Candidate(**{**vars(found), "x": ids, "decoding": tuple(notes)})
+
+
+def _python(
+    path: Path, ref: Reference, x: Sequence[int], text: str, table: Table | None, decoding: bool
+) -> list[Candidate]:
+    """A Python file: with `load(folder)`, a PyTorch model; else functions."""
+    module = import_file(path)
+    own = {name: getattr(module, name) for name in SIGNATURES if callable(getattr(module, name, None))}
+    ids = _ids(module, text)
+    if load := getattr(module, "load", None):
+        model = of_folder(ref, load)
+        table = table or _table(module, path)
+        return [_watched(model, ref, x, table, path.stem, decoding, ids, getattr(module, "decode", None))]
+    says = {"tokens": "TOKENS", "make": "ARRAY", "output": "OUTPUT"}
+    said = {ours: getattr(module, name) for ours, name in says.items() if hasattr(module, name)}
+    found = run_functions(Functions(own, **said), ref.config, x, ref.theta, path.stem)
+    return [Candidate(**{**vars(found[0]), "x": ids}), *found[1:]]
+
+
+def _ids(module: ModuleType, text: str) -> tuple[int, ...] | None:
+    tokenize = getattr(module, "tokenize", None)
+    if tokenize is None or not text:
+        return None
+    with failing("tokenize(text)"):
+        return tuple(int(v) for v in np.asarray(tokenize(text)).ravel())
+
+
+def _table(module: ModuleType, path: Path) -> Table | None:
+    names = {"PLACES": "places", "LOWER": "lower", "TOKENS": "tokens", "OUTPUT": "output"}
+    found = {ours: getattr(module, name) for name, ours in names.items() if hasattr(module, name)}
+    return make_table(found, str(path)) if "places" in found else None
+
+
+def import_file(path: Path) -> ModuleType:
+    """Run the user's file; its folder is where it finds its own imports."""
+    spec = spec_from_file_location(path.stem, path)
+    assert spec and spec.loader
+    module = module_from_spec(spec)
+    sys.path.insert(0, str(path.parent))
+    try:
+        with failing(str(path)):
+            spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
+
+
+def of_folder(ref: Reference, load: Callable[[str], Any]) -> nn.Module:
+    """What `load` makes of the reference's folder, or of one that is written for a preset."""
+    with TemporaryDirectory() as temporary:
+        folder = ref.folder or Path(temporary)
+        if ref.folder is None:
+            ref.save(folder)
+        with failing("load(folder)"):
+            model = load(str(folder))
+    if not isinstance(model, nn.Module):
+        raise CandidateError(f"load(folder) returned {type(model).__name__}; it must return a torch.nn.Module.")
+    return model
+
+
+def _transformers(folder: str | Path) -> Any:
+    require("transformers", "transformers", "comparing what transformers computes")
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(folder, local_files_only=True).double()
+
+
+def _ours(folder: str | Path) -> nn.Module:
+    from transformulary.models import load
+
+    return load(folder).model.double()
+
+
+LIBRARIES: dict[str, Callable[[str], Any]] = {"transformers": _transformers, "ours": _ours}
+
+
+def _dumps(path: Path, rename: Mapping[str, str | None] | None) -> Candidate:
+    from transformulary.conform.dumps import read_dumps  # type: ignore[import-not-found,unused-ignore]
+
+    raw = read_dumps(path, rename)
+    lowest = min((value.dtype.itemsize for value in raw.values()), default=8)
+    precision = {2: "float16", 4: "float32"}.get(lowest, "float64")
+    return Candidate(str(path), {p: array(value, p) for p, value in raw.items()}, precision)

@@ -1,0 +1,116 @@
+"""Where the lines of Algorithm 10 can be seen while somebody's PyTorch model runs: tables, by class name.
+
+A place is the name of a module and the side to look at: `norm:in` is what it is given, `norm:out` what it
+gives; `in.1` and `out.1` are the second of several.  `{l}` counts layers from 0.  A user's own table is a dict `PLACES`
+in a Python file, whose places may also be (module, function of its inputs and its output), or a TOML file.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from transformulary.conform.lockstep import PLACES
+from transformulary.errors import CandidateError
+
+#: "module:side", or (module, function): function(inputs, output) gives the value.
+Place = str | tuple[str, Callable[[Any, Any], Any]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Where one class of models shows its lines.
+
+    places  path, with [l] for the layer -> place
+    lower   line -> the precision in which the published code computes it, even in a model of a higher one
+    tokens  "rows", as in PyTorch, or "columns"
+    output  what the place of 10.11 shows: "logits" or "probabilities"
+    """
+
+    places: Mapping[str, Place]
+    lower: Mapping[str, str] = field(default_factory=dict)
+    tokens: str = "rows"
+    output: str = "logits"
+
+
+GPT2 = {
+    "10.3": "transformer.h.0.ln_1:in",
+    "10.5[l]": "transformer.h.{l}.ln_1:out",
+    "10.6[l]": "transformer.h.{l}.ln_2:in",
+    "10.7[l]": "transformer.h.{l}.ln_2:out",
+    "10.8[l]": "transformer.h.{l}:out",
+    "10.10": "transformer.ln_f:out",
+    "10.11": "lm_head:out",
+}
+LLAMA = {
+    "10.3": "model.layers.0.input_layernorm:in",
+    "10.5[l]": "model.layers.{l}.input_layernorm:out",
+    "10.6[l]": "model.layers.{l}.post_attention_layernorm:in",
+    "10.7[l]": "model.layers.{l}.post_attention_layernorm:out",
+    "10.8[l]": "model.layers.{l}:out",
+    "10.10": "model.norm:out",
+    "10.11": "lm_head:out",
+}
+#: Their norm, and the angles of their rotation, are computed in float32 whatever the model.
+IN_FLOAT32 = dict.fromkeys(("10.5", "10.6", "10.7", "10.10"), "float32")
+
+#: Name of a class -> its table.
+TABLES: dict[str, Table] = {
+    "DTransformer": Table(PLACES),
+    "GPT2LMHeadModel": Table(GPT2),
+    "GPTNeoForCausalLM": Table(GPT2, {"10.6": "float32"}),  # scores in float32
+    "LlamaForCausalLM": Table(LLAMA, IN_FLOAT32),
+    "MistralForCausalLM": Table(LLAMA, IN_FLOAT32),
+    "Qwen2ForCausalLM": Table(LLAMA, IN_FLOAT32),
+}
+
+
+def table_for(model: Any) -> Table:
+    """The built-in table of a model's class.  Raises CandidateError if there is none."""
+    for kind in type(model).__mro__:
+        if kind.__name__ in TABLES:
+            return TABLES[kind.__name__]
+    raise CandidateError(
+        f"nobody has written down where the lines of a {type(model).__name__} can be seen. "
+        f"`transformulary conform ... --propose` drafts the table; known are {', '.join(TABLES)}."
+    )
+
+
+def read_table(file: str | Path) -> Table:
+    """A user's table from a TOML file: [places], and, if need be, [lower], tokens and output."""
+    try:
+        content = tomllib.loads(Path(file).read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise CandidateError(f"{file} is no TOML: {error}.") from None
+    return make_table(content, str(file))
+
+
+def make_table(content: Mapping[str, Any], where: str) -> Table:
+    """A table from what a user wrote.  Raises CandidateError for keys and places that nobody knows."""
+    if unknown := set(content) - {"places", "lower", "tokens", "output"}:
+        raise CandidateError(f"{where} has {', '.join(sorted(unknown))}; a table has places, lower, tokens, output.")
+    table = Table(**{"places": {}, **content})
+    if not table.places:
+        raise CandidateError(f"{where} says no place where a line can be seen.")
+    for path, place in table.places.items():
+        if not isinstance(path, str) or not _is_place(place):
+            raise CandidateError(
+                f"{where}: {path!r} = {place!r} is no place; a place looks like blocks.{{l}}.norm:out, or is "
+                f"(module, function of its inputs and its output)."
+            )
+    for name, value, known in (
+        ("tokens", table.tokens, ("rows", "columns")),
+        ("output", table.output, ("logits", "probabilities")),
+    ):
+        if value not in known:
+            raise CandidateError(f"{where}: {name} = {value!r}; it is {' or '.join(known)}.")
+    return table
+
+
+def _is_place(place: Any) -> bool:
+    if isinstance(place, str):
+        return place.count(":") == 1 and place.partition(":")[2].partition(".")[0] in ("in", "out")
+    return isinstance(place, tuple) and len(place) == 2 and isinstance(place[0], str) and callable(place[1])

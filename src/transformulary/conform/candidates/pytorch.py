@@ -1,0 +1,135 @@
+"""A PyTorch model as a candidate: it runs once, watched at the places of its table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from transformulary.conform.candidates.candidate import Array, Candidate, array, precision_of
+from transformulary.conform.candidates.places import Place, Table, table_for
+from transformulary.errors import CandidateError
+from transformulary.nn import evaluating
+from transformulary.oracle import softmax
+from transformulary.paper import DTransformerConfig
+
+
+def watch_model(
+    model: nn.Module, config: DTransformerConfig, x: Sequence[int], table: Table | None = None, name: str = ""
+) -> Candidate:
+    """Run a model once on x and keep what its table's places show.
+
+    Args:
+        model: on any device, in any precision; it gets ids of shape (1, ell).
+        table: where its lines can be seen; None: the table of its class.
+
+    Raises:
+        CandidateError: there is no table, a place is no module, or the model fails.
+    """
+    table = table or table_for(model)
+    seen = see_places(model, table, config, x)
+    if "10.11" in seen and table.output == "logits":
+        with np.errstate(invalid="ignore"):
+            seen["10.11"] = softmax(seen["10.11"])
+    return Candidate(
+        name=name or type(model).__name__,
+        seen=seen,
+        precision=model_precision(model),
+        lower=table.lower,
+        weights={n: array(p, n) for n, p in model.named_parameters(remove_duplicate=False)},
+    )
+
+
+def see_places(model: nn.Module, table: Table, config: DTransformerConfig, x: Sequence[int]) -> dict[str, Array]:
+    """{path: what its place shows} of one run; columns are tokens.  Dropout is off."""
+    modules = dict(model.named_modules())
+    seen: dict[str, Array] = {}
+    handles = []
+    for path, place in _all_places(table, config):
+        module = place.partition(":")[0] if isinstance(place, str) else place[0]
+        if module not in modules:
+            raise CandidateError(f"line {path} is to be seen at {module}, and the model has no such module.")
+        keep = partial(_keep, seen, path, _looks(place), table.tokens)
+        handles.append(modules[module].register_forward_hook(keep, with_kwargs=True))
+    try:
+        with evaluating(model), torch.no_grad(), failing(type(model).__name__):
+            model(ids(model, [list(x)]))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return seen
+
+
+@contextmanager
+def failing(what: str) -> Iterator[None]:
+    """An exception of the candidate's own code as a CandidateError that says where it arose."""
+    try:
+        yield
+    except CandidateError:
+        raise
+    except Exception as error:
+        trace = error.__traceback__
+        while trace and trace.tb_next:
+            trace = trace.tb_next
+        at = f" ({trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno})" if trace else ""
+        raise CandidateError(f"{what} failed: {type(error).__name__}: {error}{at}") from error
+
+
+def ids(model: nn.Module, rows: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Token ids (B, ell) where the model is."""
+    return torch.tensor([list(row) for row in rows], device=next(model.parameters()).device)
+
+
+def logits(output: Any) -> torch.Tensor:
+    """The logits (B, ell, N_V) in what a model returns: a tensor, its first of several, or its `.logits`."""
+    output = getattr(output, "logits", output)
+    first: torch.Tensor = output[0] if isinstance(output, tuple | list) else output
+    return first
+
+
+def model_precision(model: nn.Module) -> str:
+    """The type of most of a model's numbers."""
+    sizes: dict[str, int] = {}
+    for parameter in model.parameters():
+        name = precision_of(parameter)
+        sizes[name] = sizes.get(name, 0) + parameter.numel()
+    return max(sizes, key=lambda name: sizes[name], default="float64")
+
+
+def _all_places(table: Table, config: DTransformerConfig) -> Iterator[tuple[str, Place]]:
+    for pattern, place in table.places.items():
+        for l in range(config.L) if "[l]" in pattern else [0]:
+            path = pattern.replace("[l]", f"[l={l + 1}]")
+            yield path, place.format(l=l) if isinstance(place, str) else (place[0].format(l=l), place[1])
+
+
+def _looks(place: Place) -> Callable[[Any, Any], Any]:
+    if not isinstance(place, str):
+        return place[1]
+    side, _, index = place.partition(":")[2].partition(".")
+
+    def look(inputs: Any, output: Any) -> Any:
+        value = inputs if side == "in" else output
+        return value[int(index or 0)] if isinstance(value, tuple | list) else value
+
+    return look
+
+
+def _keep(
+    seen: dict[str, Array],
+    path: str,
+    look: Callable[[Any, Any], Any],
+    tokens: str,
+    _: nn.Module,
+    inputs: tuple[Any, ...],
+    named: dict[str, Any],
+    output: Any,
+) -> None:
+    value = array(look((*inputs, *named.values()), output), f"what is seen at {path}")
+    value = value[0] if value.ndim == 3 and len(value) == 1 else value
+    seen[path] = value.T if tokens == "rows" else value

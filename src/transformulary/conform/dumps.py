@@ -1,0 +1,212 @@
+"""Values that somebody else's program computed, as files: read by our paths, whatever they are called there.
+
+A dump is a folder, or one `.npz` or `.safetensors` file.  In a folder every `.npy`, `.f32` and `.f64` file is one
+value, named like the file, and `.npz` and `.safetensors` files hold several; `.f32` and `.f64` are plain
+little-endian numbers, the last axis fastest, whose shapes stand in `shapes.json`: {"name": [rows, columns]}.
+A name is a path, `10.6[l=1]/5.3`, or its form for file names, `10.6[l=1]+5.3`, or one that a renaming table knows.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transformulary.errors import AlgorithmError, DataError, UserError
+from transformulary.formats.header import read_header
+from transformulary.formats.strict import parse_object
+from transformulary.oracle.path import from_filename, parse
+
+Array = NDArray[Any]
+Rename = Mapping[str, str | None]
+
+
+def read_dumps(
+    place: str | Path,
+    rename: Rename | None = None,
+    known: Mapping[str, tuple[int, ...]] | None = None,
+    tokens: str = "columns",
+) -> dict[str, Array]:
+    """{path: array} of a dump.
+
+    Args:
+        place: a folder, or one `.npz` or `.safetensors` file.
+        rename: their name -> our path, or None for what is not to be read.  `{l}` and `{h}` in a name stand for a
+            number counted from 0, `{l+1}` and `{h+1}` for one counted from 1, which fill `[l]` and `[h]` of the
+            path: {"blocks.{l}.ln1": "10.5[l]"}.  Names that are not in the table must be paths.
+        known: path -> shape of every value that there can be; without it any path and shape is taken.
+        tokens: "columns", as in the paper, or "rows": matrices are then transposed.
+
+    Raises:
+        DataError: a file is broken, of another kind or holds something else than real numbers; a name is no
+            path, or not of a known value; two names mean the same one; a shape is not the known one.
+    """
+    place = Path(place)
+    if tokens not in ("columns", "rows"):
+        raise DataError(f"tokens = {tokens!r} must be 'columns' or 'rows'.")
+    called = _Names(rename or {}, known)
+    values: dict[str, Array] = {}
+    for where, name, array in _entries(place):
+        path = called(name, where)
+        if path is None:
+            continue
+        if path in values:
+            raise DataError(f"{where}: {name} is {path}, which another name means too: one of them is wrong.")
+        values[path] = _shaped(array, path, where, known, tokens)
+    return values
+
+
+def _entries(place: Path) -> Iterator[tuple[Path, str, Array]]:
+    """(file, name, array) of everything in a dump."""
+    if not place.exists():
+        raise DataError(f"{place} does not exist. A dump is a folder, or one .npz or .safetensors file.")
+    files = sorted(place.iterdir()) if place.is_dir() else [place]
+    for file in files:
+        if file.suffix == ".json" or file.name.startswith("."):
+            continue  # says something about values, and holds none
+        if file.suffix not in READERS:
+            raise DataError(f"{file} is none of {', '.join(READERS)}: what is in it, nobody can tell.")
+        try:
+            read = READERS[file.suffix](file)
+        except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError, NotImplementedError) as e:
+            if isinstance(e, UserError):
+                raise
+            raise DataError(f"{file} cannot be read: {str(e) or type(e).__name__}") from None
+        for name, array in read.items():
+            if array.dtype.kind not in "fiub":
+                raise DataError(f"{file}: {name} holds {array.dtype}, and values are real numbers.")
+            yield file, name, array
+
+
+# names
+
+
+class _Names:
+    """Their names -> our paths."""
+
+    def __init__(self, rename: Rename, known: Iterable[str] | None) -> None:
+        self.rules = [(_pattern(theirs), ours) for theirs, ours in rename.items()]
+        self.theirs, self.known = list(rename), None if known is None else set(known)
+
+    def __call__(self, name: str, where: Path) -> str | None:
+        path = self._path(name, where)
+        if path is not None and self.known is not None and path not in self.known:
+            raise DataError(f"{where}: {name} is no value of this run. {nearest(path, self.known)}")
+        return path
+
+    def _path(self, name: str, where: Path) -> str | None:
+        for pattern, ours in self.rules:
+            if found := pattern.fullmatch(name):
+                return None if ours is None else _filled(ours, found.groupdict())
+        try:
+            return from_filename(name)
+        except AlgorithmError:
+            hint = nearest(name, [*self.theirs, *(self.known or ())])
+            raise DataError(
+                f"{where}: {name} is no path such as 10.6[l=1]/5.3, and no renaming table says what it is. {hint}"
+            ) from None
+
+
+def _pattern(theirs: str) -> re.Pattern[str]:
+    """`blocks.{l}.ln1` -> a pattern with the group l0; {l+1} is l1."""
+    escaped = re.escape(theirs)
+    return re.compile(re.sub(r"\\\{([lh])(?:\\\+(1))?\\\}", lambda m: rf"(?P<{m[1]}{m[2] or 0}>\d+)", escaped))
+
+
+def _filled(ours: str, found: Mapping[str, str]) -> str:
+    """`10.5[l]` and {"l0": "2"} -> 10.5[l=3]."""
+    for group, number in found.items():
+        index, start = group[0], int(group[1])
+        ours = ours.replace(f"[{index}]", f"[{index}={int(number) + 1 - start}]")
+    return str(parse(ours))
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """A hint at what a name that is not there may have meant."""
+    close = get_close_matches(name, list(names), 3)
+    return f"Nearest: {', '.join(close)}." if close else ""
+
+
+# shapes
+
+
+def _shaped(array: Array, path: str, where: Path, known: Mapping[str, tuple[int, ...]] | None, tokens: str) -> Array:
+    """The array with tokens as columns, without a batch of one."""
+    if known is not None:
+        while array.ndim > len(known[path]) and array.shape[0] == 1:
+            array = array[0]
+    array = array.swapaxes(-1, -2) if tokens == "rows" and array.ndim > 1 else array
+    if known is None or array.shape == known[path]:
+        return array
+    if array.shape[::-1] == known[path]:
+        hint = "It is transposed: tokens are columns here (or say that yours are rows)."
+    else:
+        hint = "Either it is another value, or it comes from a run of another size."
+    raise DataError(f"{where}: {path} has the shape {array.shape}, and {known[path]} is right. {hint}")
+
+
+# files
+
+#: What a safetensors file calls a type of numbers -> NumPy's name, little-endian.  BF16 is widened.
+DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "<i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "<u1", "BOOL": "?",
+}  # fmt: skip
+
+
+def read_safetensors(file: Path) -> dict[str, Array]:
+    """Every tensor of a safetensors file; bfloat16 as float32, without loss.  Raises CheckpointError."""
+    entries = read_header(file)
+    with file.open("rb") as opened:
+        start = 8 + int.from_bytes(opened.read(8), "little")
+    data = file.read_bytes()
+    arrays = {}
+    for name, entry in entries.items():
+        array = np.frombuffer(data[start + entry.begin : start + entry.end], DTYPES[entry.dtype])
+        if entry.dtype == "BF16":
+            array = (array.astype(np.uint32) << 16).view(np.float32)
+        arrays[name] = array.reshape(entry.shape)
+    return arrays
+
+
+def _read_npz(file: Path) -> dict[str, Array]:
+    with np.load(file, allow_pickle=False) as opened:
+        if not isinstance(opened, np.lib.npyio.NpzFile):
+            raise DataError(f"{file} is no .npz file: it holds one array. Call it .npy.")
+        return {name: opened[name] for name in opened.files}
+
+
+def _read_npy(file: Path) -> dict[str, Array]:
+    array = np.load(file, allow_pickle=False)
+    if not isinstance(array, np.ndarray):
+        raise DataError(f"{file} is no .npy file: it holds several arrays. Call it .npz.")
+    return {file.stem: array}
+
+
+def _read_raw(file: Path) -> dict[str, Array]:
+    shapes = file.with_name("shapes.json")
+    if not shapes.exists():
+        raise DataError(f"{file} has no shape: write {shapes}, such as {{{file.stem!r}: [12, 7]}}.")
+    shape = parse_object(shapes.read_bytes(), shapes).get(file.stem)
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+        raise DataError(f"{shapes} gives no shape of {file.stem}: a list of whole numbers.")
+    size, due = file.stat().st_size, int(np.prod(shape, dtype=object)) * int(file.suffix[2:]) // 8
+    if size != due:
+        raise DataError(f"{file} has {size} bytes, and the shape {shape} needs {due}.")
+    return {file.stem: np.fromfile(file, f"<f{int(file.suffix[2:]) // 8}").reshape(shape)}
+
+
+READERS: dict[str, Callable[[Path], dict[str, Array]]] = {
+    ".npz": _read_npz,
+    ".npy": _read_npy,
+    ".safetensors": read_safetensors,
+    ".f32": _read_raw,
+    ".f64": _read_raw,
+}

@@ -1,0 +1,81 @@
+"""What a candidate is held against: a configuration, parameters, and a tokenizer if there is one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transformulary.conform.theta import theta_of
+from transformulary.nn import DTransformer
+from transformulary.oracle import Theta
+from transformulary.paper import DTransformerConfig
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The model that is right.
+
+    folder  where its files are; None for a preset
+    model   the same as a fast model, for `save`
+    """
+
+    name: str
+    config: DTransformerConfig
+    theta: Theta
+    tokenizer: Any = None
+    folder: Path | None = None
+    model: Any = None
+
+    def save(self, folder: Path) -> None:
+        """Write its checkpoint, in a published format where there is one, in float64."""
+        from transformulary.models import save
+
+        save(folder, self.model, self.tokenizer)
+
+
+_LACKING = frozenset({"b_q", "b_k", "b_v", "b_o", "b_mlp1", "b_mlp2", "b_mlp3", "b_u"})
+#: Tiny models with random parameters, for what needs no checkpoint: no two sizes are equal by chance.
+PRESETS: dict[str, DTransformerConfig] = {
+    "paper": DTransformerConfig(N_V=37, ell_max=24, L=2, H=2, d_e=12, d_mlp=20),
+    "gpt2": DTransformerConfig(
+        N_V=37, ell_max=24, L=2, H=2, d_e=12, d_mlp=20, eps=1e-5, activation="gelu_tanh", tied=True,
+        absent=frozenset({"b_u"}),
+    ),
+    "llama": DTransformerConfig(
+        N_V=37, ell_max=24, L=2, H=4, H_kv=2, d_e=24, d_mlp=20, eps=1e-6, norm="rms_norm", activation="silu",
+        mlp="gated", positions="rotary", absent=_LACKING,
+    ),
+}  # fmt: skip
+
+
+def reference(against: Any, seed: int = 0) -> Reference:
+    """The reference that `against` means: a folder, the name of a preset, or a Reference.
+
+    Raises CheckpointError if a folder does not hold a model.
+    """
+    if isinstance(against, Reference):
+        return against
+    if str(against) in PRESETS and not Path(against).exists():
+        model = random_model(PRESETS[str(against)], seed)
+        return Reference(str(against), model.config, theta_of(model), model=model)
+    from transformulary.models import load
+
+    loaded = load(against)
+    loaded.model.double()
+    return Reference(
+        str(against), loaded.model.config, theta_of(loaded.model), loaded.tokenizer, Path(against), loaded.model
+    )
+
+
+def random_model(config: DTransformerConfig, seed: int = 0) -> DTransformer:
+    """A fast model in float64 with normal parameters of deviation 0.3; the gammas have mean 1."""
+    generator = torch.Generator().manual_seed(seed)
+    model = DTransformer(config).double().eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            scale = float("norm" in name and name.endswith("weight"))
+            parameter.copy_(0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64) + scale)
+    return model

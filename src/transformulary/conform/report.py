@@ -1,0 +1,289 @@
+"""One report of everything that was compared: what agrees, what differs and why, what could not be seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from transformulary.conform.diagnosis import Finding
+from transformulary.conform.mistakes import Mistake
+from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
+from transformulary.oracle.path import parse
+
+#: What the lines of Algorithm 10 are, for a reader who does not have the paper at hand.
+TITLES = {
+    "10.1": "length", "10.2": "embedding", "10.3": "embedding, X", "10.3a": "norm of the embedding",
+    "10.5": "norm before attention", "10.6": "X + attention", "10.6/5.2": "attention, one head",
+    "10.6/5.3": "heads joined", "10.7": "norm before the MLP", "10.8": "X + MLP", "10.10": "final norm",
+    "10.11": "probabilities",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line: over all layers and heads, the error that stands worst against what is allowed there.
+
+    line      "10.6", or "10.6/5.2" for line 2 of Algorithm 5 within it
+    compared  how many values were compared
+    at        the path of the error
+    """
+
+    line: str
+    status: str
+    compared: int = 0
+    error: float = 0.0
+    allowed: float = 0.0
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One mistake, wherever it is; reported once.
+
+    key     the known mistake; "" for a difference that none explains
+    line    "Algorithm 10, line 8"
+    where   "layer 1", "every layer", "" where the line has no layer
+    says    what is wrong
+    error   the largest error that it causes; `remaining` the largest that is left without it
+    also    what would explain the values as well
+    paths   the values that show it
+    """
+
+    key: str
+    line: str
+    where: str
+    says: str
+    error: float
+    remaining: float
+    paths: tuple[str, ...]
+    also: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        head = f"{self.line}, {self.where}" if self.where else self.line
+        other = f" (or, which is the same for these numbers: {'; '.join(self.also)})" if self.also else ""
+        return f"{head}: {self.says}{other}."
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `conform` found.  `status`: 0 everything seen agrees, 1 something differs, 2 nothing was compared."""
+
+    candidate: str
+    against: str
+    precision: str
+    ell: int
+    rows: tuple[Row, ...] = ()
+    notes: tuple[Note, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    #: The largest error anywhere once every fault is put right; None where some fault has no explanation.
+    agreement: float | None = None
+    unseen: tuple[str, ...] = field(default=())
+
+    @property
+    def agrees(self) -> bool:
+        return self.status == 0
+
+    @property
+    def status(self) -> int:
+        states = [row.status for row in self.rows] + [note.status for note in self.notes]
+        return 1 if DIFFERS in states or self.faults else 0 if AGREES in states else 2
+
+    @property
+    def answer(self) -> list[str]:
+        """The verdict, in a few sentences: the last lines of the text."""
+        wrong = [f"{n.kind.capitalize()}: {n.says}." for n in self.notes if n.status == DIFFERS]
+        said = [*wrong, *map(str, self.faults)]
+        if self.status == 2:
+            return ["Nothing could be compared."]
+        if not said:
+            said = [f"Everything that was seen agrees, to {self.agreement or 0.0:.0e}."]
+        elif self.faults and self.agreement is not None:
+            these = "this one change" if len(self.faults) == 1 else f"these {len(self.faults)} changes"
+            what = "everything that was seen" if self.unseen else "everything"
+            said.append(f"With {these} {what} agrees to {self.agreement:.0e}.")
+        if self.unseen:
+            said.append(f"Not seen by themselves: {_lines_of_10(self.unseen)}.")
+        return said
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self) -> str:
+        """For a terminal: what was compared, then the answer in the last lines."""
+        table = [[title, status, says] for title, status, says in self._table()]
+        width = max((len(title) for title, _, _ in table), default=0)
+        body = [f"  {title:{width}}  {status:8}  {says}".rstrip() for title, status, says in table]
+        return "\n".join([self._head, "", *body, "", *self.answer])
+
+    def markdown(self) -> str:
+        """A page or a comment: a table, then the answer."""
+        rows = [f"| {title} | {status} | {says} |" for title, status, says in self._table()]
+        answer = [f"- {sentence}" for sentence in self.answer]
+        return "\n".join([f"### {self._head}", "", "| what | verdict | |", "|---|---|---|", *rows, "", *answer, ""])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, for JSON; an infinite error is null."""
+        content = asdict(self) | {"status": self.status, "answer": self.answer}
+        return {key: _finite(value) for key, value in content.items()}
+
+    def junit(self) -> str:
+        """JUnit's XML: a test per line and note; what was not seen is skipped, not passed."""
+        from xml.etree import ElementTree
+
+        suite = ElementTree.Element("testsuite", name=f"conform {self.candidate}")
+        table = self._table()
+        for title, status, says in table:
+            case = ElementTree.SubElement(suite, "testcase", classname="conform", name=title)
+            if status == DIFFERS:
+                ElementTree.SubElement(case, "failure", message=says or DIFFERS).text = "\n".join(self.answer)
+            elif status == UNSEEN:
+                ElementTree.SubElement(case, "skipped", message=UNSEEN)
+        for key, state in (("failures", DIFFERS), ("skipped", UNSEEN)):
+            suite.set(key, str(sum(status == state for _, status, _ in table)))
+        suite.set("tests", str(len(table)))
+        ElementTree.indent(suite)
+        return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+    @property
+    def _head(self) -> str:
+        return f"{self.candidate} against {self.against}: {self.ell} tokens, {self.precision}"
+
+    def _table(self) -> list[tuple[str, str, str]]:
+        """(what, verdict, numbers) of every note and line, in the order of comparison."""
+        first = [(n.kind, n.status, n.says) for n in self.notes if n.kind != "decoding"]
+        last = [(n.kind, n.status, n.says) for n in self.notes if n.kind == "decoding"]
+        return first + [(_title(row.line), row.status, _numbers(row)) for row in self.rows] + last
+
+
+def _numbers(row: Row) -> str:
+    if row.status == UNSEEN:
+        return ""
+    error = f"error {row.error:.1e}" if row.error < float("inf") else "another shape, or not a number"
+    return f"{error}, allowed {row.allowed:.0e}" + (f", at {row.at}" if row.status == DIFFERS else "")
+
+
+def _title(line: str) -> str:
+    words = f" ({TITLES[line]})" if line in TITLES else ""
+    return f"line {line.removeprefix('10.')}{words}" if "/" not in line else f"line {line}{words}"
+
+
+def rows_of(errors: Iterable[tuple[str, float, float]], unseen: Sequence[str]) -> tuple[Row, ...]:
+    """Rows from (path, error, allowed) of every value compared, and the lines of Algorithm 10 that were not seen."""
+    rows: dict[str, Row] = {}
+    for path, error, allowed in errors:
+        line = line_of(path)
+        old = rows.get(line)
+        status = DIFFERS if not error <= allowed or (old and old.status == DIFFERS) else AGREES
+        worse = old is None or not error / allowed <= old.error / old.allowed
+        error, allowed, at = (error, allowed, path) if worse or old is None else (old.error, old.allowed, old.at)
+        rows[line] = Row(line, status, (old.compared if old else 0) + 1, error, allowed, at)
+    rows |= {f"10.{label}": Row(f"10.{label}", UNSEEN) for label in unseen}
+    return tuple(sorted(rows.values(), key=lambda row: _order(row.line)))
+
+
+def line_of(path: str) -> str:
+    """10.6[l=1]/5.2[h=1] -> 10.6/5.2."""
+    return re.sub(r"\[[^]]*\]", "", path)
+
+
+def _order(line: str) -> list[tuple[int, str]]:
+    labels = [step.partition(".")[2] for step in line.partition(":")[0].split("/")]
+    return [(int(re.match(r"\d+", label)[0]), label) for label in labels]  # type: ignore[index]
+
+
+def faults_of(findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
+    """Every mistake once, with where it is; then what no known mistake explains."""
+    of: dict[str, list[tuple[Mistake, Finding, int]]] = {}
+    unexplained = []
+    for finding in findings:
+        own = _layer(finding.path)
+        for mistake, layer in finding.mistakes:
+            of.setdefault(mistake.key, []).append((mistake, finding, layer or own))
+        if not finding.mistakes:
+            unexplained.append(finding)
+    return (*(_known(entries, L) for entries in of.values()), *_unknown(unexplained, L))
+
+
+def _known(entries: list[tuple[Mistake, Finding, int]], L: int) -> Fault:
+    mistake, findings = entries[0][0], [finding for _, finding, _ in entries]
+    number, _, label = mistake.line.partition(".")
+    places = [_place(entry, mistake) for entry in entries]
+    lines = sorted({line for line, _ in places if line}, key=lambda line: (len(line), line))
+    where = _where({layer for _, layer in places}, L)
+    if number != "10" and lines:
+        where = f"in line{'s' if len(lines) > 1 else ''} {' and '.join(lines)} of Algorithm 10" + (
+            where and f", {where}"
+        )
+    also = tuple(
+        dict.fromkeys(f"{m.says} (Algorithm {m.line.replace('.', ', line ')})" for f in findings for m in f.others)
+    )
+    return Fault(
+        mistake.key, f"Algorithm {number}, line {label}", where, mistake.says, max(f.error for f in findings),
+        max(f.remaining for f in findings), tuple(f.path for f in findings), also,
+    )  # fmt: skip
+
+
+def _place(entry: tuple[Mistake, Finding, int], mistake: Mistake) -> tuple[str, int]:
+    """(line of Algorithm 10, layer; 0 = every layer or none) where a mistake was found."""
+    _, finding, layer = entry
+    step = parse(finding.path).steps[0]
+    if mistake.line.startswith("10."):
+        return "", layer if mistake.line in LAYERED else -1
+    return ("" if finding.since else step.label), layer if step.label in ("5", "6", "7", "8") or finding.since else -1
+
+
+LAYERED = {"10.5", "10.6", "10.7", "10.8"}
+
+
+def _where(layers: set[int], L: int) -> str:
+    """-1 = a line outside of the layers, 0 = every layer."""
+    numbers = sorted(layers - {-1})
+    if not numbers:
+        return ""
+    if 0 in numbers or len(numbers) == L > 1:
+        return "every layer"
+    return f"layer{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+
+
+def _unknown(findings: list[Finding], L: int) -> list[Fault]:
+    """Differences by line and by what they look like."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((line_of(finding.path), finding.about), []).append(finding)
+    faults = []
+    for (line, about), group in groups.items():
+        number, _, label = line.rpartition("/")[2].partition(".")
+        label = label.partition(":")[0]
+        since = (
+            f"; the fault may be in lines {', '.join(group[0].since)} as well, which were not seen"
+            if group[0].since
+            else ""
+        )
+        error = max(f.error for f in group)
+        size = f"by {error:.1e} (allowed {group[0].allowed:.0e})" if error < float("inf") else "altogether"
+        says = f"differs {size}, and no known mistake explains it: {about}{since}"
+        where = _where({_layer(f.path) or -1 for f in group}, L)
+        faults.append(
+            Fault(
+                "", f"Algorithm {number}, line {label}", where, says, error, float("nan"), tuple(f.path for f in group)
+            )
+        )
+    return faults
+
+
+def _layer(path: str) -> int:
+    return next((i for step in parse(path).steps for name, i in step.indices if name == "l"), 0)
+
+
+def _lines_of_10(labels: Sequence[str]) -> str:
+    return f"line{'s' if len(labels) > 1 else ''} {', '.join(labels)} of Algorithm 10"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if abs(value) < float("inf") else None
+    if isinstance(value, dict):
+        return {key: _finite(member) for key, member in value.items()}
+    return [_finite(member) for member in value] if isinstance(value, list | tuple) else value

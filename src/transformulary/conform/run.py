@@ -1,0 +1,136 @@
+"""`conform`: one candidate against one reference, and one report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from transformulary.conform.allowance import allowances
+from transformulary.conform.candidates.candidate import Candidate
+from transformulary.conform.candidates.opened import candidates_of
+from transformulary.conform.candidates.places import Table
+from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
+from transformulary.conform.notes import AGREES, DIFFERS, NOTE, Note
+from transformulary.conform.reference import Reference, reference
+from transformulary.conform.report import Report, faults_of, line_of, rows_of
+from transformulary.conform.tokens import compare_ids
+from transformulary.conform.weights import compare_weights
+from transformulary.errors import CandidateError
+
+#: How many tokens are compared where nobody says which.
+ELL = 12
+
+
+def conform(
+    candidate: Any,
+    against: Any,
+    *,
+    tokens: Sequence[int] | None = None,
+    text: str = "",
+    table: Table | None = None,
+    rename: Mapping[str, str | None] | None = None,
+    decoding: bool = True,
+) -> Report:
+    """Compare a candidate with a reference, line by line, and say what is wrong.
+
+    Args:
+        candidate: a `torch.nn.Module`; a Python file (of functions, or with `load(folder)`); a folder or file of
+            dumps; a folder with a checkpoint; "transformers" or "ours": that library's model of the reference's
+            folder; {path: array}; `Functions`; a `Candidate`.
+        against: a folder with a checkpoint, "paper", "gpt2" or "llama" (tiny, random parameters), or a `Reference`.
+        tokens: ids from 0; text: what the reference's tokenizer makes ids of.  Default: 12 ids.
+        table: where a PyTorch model shows its lines; default: the built-in table of its class.
+        rename: names of dumps -> paths.
+        decoding: whether a PyTorch model is also run with its cache, padded and in a batch.
+
+    Raises:
+        CandidateError: the candidate cannot be run or shows nothing; CheckpointError, TokenError: as `load`, `encode`.
+    """
+    ref = reference(against)
+    x = input_ids(ref, tokens, text)
+    found = candidates_of(candidate, ref, x, text=text, table=table, rename=rename, decoding=decoding)
+    notes = [note for c in found for note in _notes(c, ref, x, text)]
+    errors: list[tuple[str, float, float]] = []
+    findings: list[Finding] = []
+    seen: set[str] = set()
+    for c in found:
+        allowed = allowed_of(c, ref, x)
+        run = Lockstep(c.seen, ref.config, x, ref.theta, allowed, own=c.own)
+        errors += [(path, error, allowed(path)) for path, error in run.errors.items()]
+        findings += run.findings
+        seen |= {line_of(path) for path in run.errors}
+    if not errors and not notes:
+        raise CandidateError(f"{found[0].name} shows no line of Algorithm 10; there is nothing to compare.")
+    unseen = [] if "10.1" in seen else _unseen(ref, seen)
+    return Report(
+        candidate=found[0].name, against=ref.name, precision=found[0].precision, ell=len(x),
+        rows=rows_of(errors, unseen), notes=tuple(notes), faults=faults_of(findings, ref.config.L),
+        agreement=_agreement(errors, findings), unseen=tuple(unseen),
+    )  # fmt: skip
+
+
+def _unseen(ref: Reference, seen: set[str]) -> list[str]:
+    """Lines of Algorithm 10 of which nothing was seen; line 3 is line 2 in one matrix."""
+    lines = [n for n in value_lines(ref.config) if n != "1"]
+    whole = {line.partition("/")[0] for line in seen}
+    whole |= {"10.2"} if "10.3" in whole else {"10.3"} if "10.2" in whole else set()
+    return [n for n in lines if f"10.{n}" not in whole]
+
+
+def input_ids(ref: Reference, tokens: Sequence[int] | None, text: str) -> list[int]:
+    """The ids to compare on: those given, those of the text, or a few that differ."""
+    if tokens is not None:
+        return [int(v) for v in tokens]
+    if text:
+        if ref.tokenizer is None:
+            raise CandidateError(f"{ref.name} has no tokenizer: give the ids of the text with --tokens.")
+        return list(ref.tokenizer.encode(text))
+    c = ref.config
+    return [(7 * t * t + 3 * t + 1) % c.N_V for t in range(min(ELL, c.ell_max))]
+
+
+def allowed_of(c: Candidate, ref: Reference, x: Sequence[int]) -> Callable[[str], float]:
+    """path -> the error that counts as agreement there: what the oracle makes in the precision of that line."""
+    by = {p: allowances(c.seen, ref.config, x, ref.theta, p) for p in {c.precision, *c.lower.values()}}
+    return lambda path: by[c.lower.get(line_of(path).partition("/")[0], c.precision)](path)
+
+
+def _notes(c: Candidate, ref: Reference, x: Sequence[int], text: str) -> list[Note]:
+    notes = []
+    if c.x is not None:
+        wrong = compare_ids(c.x, x, ref.tokenizer, text)
+        notes.append(Note("tokens", DIFFERS if wrong else AGREES, wrong or f"{len(x)} ids"))
+    if c.weights:
+        notes += _weight_notes(c, ref)
+    return [*notes, *c.decoding]
+
+
+def _weight_notes(c: Candidate, ref: Reference) -> list[Note]:
+    matches = compare_weights(c.weights, ref.theta, ref.config)
+    good = sum(m.status == "agrees" for m in matches)
+    notes = [Note("weights", AGREES, f"{good} of {len(matches)} tensors are the same")] if good else []
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for match in matches:
+        if match.status != "agrees":
+            grouped.setdefault((match.how, match.status), []).append(match.name)
+    for (how, status), names in grouped.items():
+        some = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        notes.append(Note("weights", DIFFERS if status == "differs" else NOTE, f"{some}: {how}"))
+    return notes
+
+
+def _agreement(errors: Sequence[tuple[str, float, float]], findings: Sequence[Finding]) -> float | None:
+    """The largest error once the faults are put right; None if some have no explanation."""
+    if any(not finding.mistakes for finding in findings):
+        return None
+    wrong = {finding.path: finding.remaining for finding in findings}
+    return max((wrong.get(path, error) for path, error, _ in errors), default=0.0)
+
+
+def assert_conforms(candidate: Any, against: Any, **options: Any) -> Report:
+    """Raise AssertionError, whose message is the report, unless `conform` finds that everything seen agrees."""
+    __tracebackhide__ = True
+    report = conform(candidate, against, **options)
+    if not report.agrees:
+        raise AssertionError(f"\n{report}")
+    return report

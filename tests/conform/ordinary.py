@@ -1,0 +1,309 @@
+"""An ordinary PyTorch GPT and Llama, as an engineer writes them, in which every known mistake can be planted.
+
+Nothing of ours computes here: tokens are rows, heads are views, weights lie in nn.Linear.  A fault is written
+by hand where an engineer would make it, at a layer or, for 0, everywhere.
+"""
+
+import math
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from huggingface import theta_by
+from transformulary.conform.candidates.places import Table
+from transformulary.conform.reference import Reference
+from transformulary.paper import Causal, DTransformerConfig, Local
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the two models have in common, in an engineer's words."""
+
+    llama: bool = False
+    vocab: int = 37
+    context: int = 20
+    layers: int = 3
+    heads: int = 4
+    kv_heads: int = 4
+    width: int = 24
+    hidden: int = 20
+    eps: float = 1e-5
+    scaled: bool = True
+    embedding_scaled: bool = False
+    windows: tuple = (None, 5)
+    base: float = 20000.0
+    act: str = "gelu_tanh"
+    faults: dict = field(default_factory=dict)
+
+    def has(self, layer, key):
+        return self.faults.get(key, -1) in (0, layer)
+
+
+GPT, LLAMA = Sizes(), Sizes(llama=True, kv_heads=2, eps=1e-6, windows=(None,), act="silu")
+NEO, GEMMA = Sizes(scaled=False), Sizes(embedding_scaled=True)
+EPSILONS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-12)
+
+
+class Norm(nn.Module):
+    def __init__(self, s, slot, layer):
+        super().__init__()
+        self.llama, self.eps, self.slot, self.has = s.llama, s.eps, slot, partial(s.has, layer)
+        self.weight = nn.Parameter(torch.ones(s.width))
+        self.bias = None if s.llama else nn.Parameter(torch.zeros(s.width))
+
+    def forward(self, x, of=None):
+        of = of or self
+        if self.has(f"no-norm-{self.slot}"):
+            return x
+        if self.has(f"norm-twice-{self.slot}"):
+            return self.once(self.once(x, of, -1), of, -1)
+        dim = (-2, -1) if self.has(f"whole-norm-{self.slot}") else -2 if self.has(f"norm-over-tokens-{self.slot}") else -1
+        return self.once(x, of, dim)
+
+    def once(self, x, of, dim):
+        has, p = self.has, "rms-" if self.llama else ""
+        eps = next((e for e in EPSILONS if has(f"{p}eps-{e:g}")), 0.0 if has(f"{p}no-eps") else self.eps)
+        mean = x.mean(dim, keepdim=True)
+        if self.llama:
+            centred = x - mean if has("layer-norm-for-rms") else x
+            var = centred.pow(2).mean(dim, keepdim=True)
+        else:
+            centred = x if has("rms-for-layer-norm") or has("mean-not-removed") else x - mean
+            var = x.pow(2).mean(dim, keepdim=True) if has("rms-for-layer-norm") else x.var(dim, keepdim=True, unbiased=has("sample-variance"))
+        root = var.sqrt() + eps if has(f"{p}eps-outside") else (var + eps).sqrt()
+        y = centred / root
+        if has("rms-in-half" if self.llama else "norm-in-half"):
+            y = (centred.half() / root.half()).to(x.dtype)
+        y = y if has(f"{p}no-gamma") else y * (1 + of.weight if has(f"{p}gamma-plus-1") else of.weight)
+        return y if of.bias is None or has("no-beta") else y + of.bias
+
+
+class Attention(nn.Module):
+    def __init__(self, s, layer):
+        super().__init__()
+        self.s, self.has, self.d, self.layer = s, partial(s.has, layer), s.width // s.heads, layer
+        bias = not s.llama
+        self.q = nn.Linear(s.width, s.heads * self.d, bias=bias)
+        self.k = nn.Linear(s.width, s.kv_heads * self.d, bias=bias)
+        self.v = nn.Linear(s.width, s.kv_heads * self.d, bias=bias)
+        self.o = nn.Linear(s.heads * self.d, s.width, bias=bias)
+
+    def project(self, layer, x, name):
+        W = layer.weight.T if self.has(f"W_{name}-transposed") else layer.weight
+        b = None if self.has(f"no-b_{name}") else layer.bias
+        return F.linear(x, W, b)
+
+    def split(self, y, heads):
+        B, T, _ = y.shape
+        if self.has("heads-interleaved"):
+            return y.view(B, T, self.d, heads).permute(0, 3, 1, 2)
+        return y.view(B, T, heads, self.d).transpose(1, 2)
+
+    def rope(self, y, offset=0):
+        s, T = self.s, y.shape[2]
+        base = next((b for b in (10000, 500000, 1000000) if self.has(f"rope-base-{b}")), s.base)
+        over = s.width if self.has("rope-d_e") else self.d
+        freq = base ** (-torch.arange(0, self.d, 2, dtype=y.dtype) / over)
+        angle = (torch.arange(T, dtype=y.dtype) + offset)[:, None] * freq
+        cos, sin = angle.cos(), angle.sin() * (-1 if self.has("rope-backwards") else 1)
+        if self.has("rope-neighbours"):
+            a, b = y[..., 0::2], y[..., 1::2]
+            return torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(-2)
+        a, b = y.chunk(2, -1)
+        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+    def mask(self, T):
+        has, s = self.has, self.s
+        i, j = torch.arange(T)[:, None], torch.arange(T)[None]
+        shift = 1 if has("mask-cycle") else 0
+        window = s.windows[(self.layer - 1 + shift) % len(s.windows)]
+        if window is not None:
+            window += has("window-wider") - has("window-narrower")
+        if has("no-mask"):
+            return torch.ones(T, T, dtype=torch.bool)
+        if has("mask-ahead"):
+            i = i + 1
+        keep = j <= i if window is None else (j <= i) & (i - j < window)
+        if has("mask-strict"):
+            keep = keep & ((i != j) | (i == 0))
+        return keep.T if has("mask-transposed") else keep
+
+    def forward(self, x):
+        has, s = self.has, self.s
+        q, k, v = self.project(self.q, x, "q"), self.project(self.k, x, "k"), self.project(self.v, x, "v")
+        if has("q-k-swapped"):
+            q, k = k, q
+        if has("k-v-swapped"):
+            k, v = v, k
+        if has("q-v-swapped"):
+            q, v = v, q
+        q, k, v = self.split(q, s.heads), self.split(k, s.kv_heads), self.split(v, s.kv_heads)
+        if s.llama:
+            q = q if has("rope-not-on-q") else self.rope(q, 1 if has("rope-q-from-1") else 0)
+            k = k if has("rope-not-on-k") else self.rope(k)
+            v = self.rope(v) if has("rope-on-v") else v
+        group = s.heads // s.kv_heads
+        by = (lambda t: t.repeat(1, group, 1, 1)) if has("groups-by-remainder") else (lambda t: t.repeat_interleave(group, 1))
+        y = self.mix(q, by(k)) @ by(v)
+        y = y.flip(1) if has("heads-reversed") else y
+        B, H, T, d = y.shape
+        y = y.reshape(B, T, H * d) if has("heads-not-merged") else y.transpose(1, 2).reshape(B, T, H * d)
+        return self.output(y)
+
+    def mix(self, q, k):
+        has, T = self.has, q.shape[2]
+        scale = 1 / math.sqrt(self.d) if self.s.scaled else 1.0
+        scale = 1.0 if has("no-scale") else 1 / math.sqrt(self.d) if has("scale-added") else scale
+        scale = 1 / self.d if has("scale-no-root") else math.sqrt(self.d) if has("scale-inverted") else scale
+        scale = 1 / math.sqrt(self.s.width) if has("scale-of-d_e") else scale
+        scores, keep = q @ k.transpose(-2, -1) * scale, self.mask(T)
+        if has("no-softmax"):
+            return scores.masked_fill(~keep, 0)
+        if has("mask-after-softmax"):
+            return scores.softmax(-1).masked_fill(~keep, 0)
+        if has("mask-added"):
+            return (scores - 1e4 * ~keep).softmax(-1)
+        fill = 0.0 if has("mask-zero") else -10.0 if has("mask-finite-10") else -100.0 if has("mask-finite-100") else -torch.inf
+        return scores.masked_fill(~keep, fill).softmax(-2 if has("softmax-over-queries") else -1)
+
+    def output(self, y):
+        has, b = self.has, self.o.bias
+        if b is not None:
+            b = b * 0 if has("no-b_o") else b * self.s.heads if has("b_o-per-head") else b
+        if has("no-W_o"):
+            return y if b is None else y + b
+        return F.linear(y, self.o.weight.T if has("W_o-transposed") else self.o.weight, b)
+
+
+ACTIVATIONS = {
+    "GELU": F.gelu, "GELU_tanh": partial(F.gelu, approximate="tanh"), "ReLU": F.relu, "SiLU": F.silu,
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
+}  # fmt: skip
+
+
+class MLP(nn.Module):
+    def __init__(self, s, layer):
+        super().__init__()
+        self.s, self.has = s, partial(s.has, layer)
+        self.up = nn.Linear(s.width, s.hidden, bias=not s.llama)
+        self.down = nn.Linear(s.hidden, s.width, bias=not s.llama)
+        self.gate = nn.Linear(s.width, s.hidden, bias=False) if s.llama else None
+
+    def act(self, x):
+        usual = {"gelu_tanh": "GELU_tanh", "silu": "SiLU"}[self.s.act]
+        name = next((n for n in ACTIVATIONS if self.has(f"act-{n}")), usual)
+        return x if self.has("no-activation") else ACTIVATIONS[name](x)
+
+    def forward(self, x):
+        has = self.has
+        if self.gate is not None:
+            if has("gate-up-swapped"):
+                return self.down(self.gate(x) * self.act(self.up(x)))
+            return self.down(self.act(self.gate(x)) * (1 if has("no-gate") else self.up(x)))
+        h = self.act(F.linear(x, self.up.weight, None if has("no-b_mlp1") else self.up.bias))
+        return F.linear(h, self.down.weight, None if has("no-b_mlp2") else self.down.bias)
+
+
+class Block(nn.Module):
+    def __init__(self, s, layer):
+        super().__init__()
+        self.has = partial(s.has, layer)
+        self.ln_1, self.attn = Norm(s, "5", layer), Attention(s, layer)
+        self.ln_2, self.mlp = Norm(s, "7", layer), MLP(s, layer)
+
+    def forward(self, x):
+        has = self.has
+        h = self.ln_1(x, self.ln_2 if has("norm-2-for-1") else None)
+        a = self.attn(x if has("attention-on-X") else h)
+        x = a if has("no-residual-6") else h + a if has("residual-overwritten-6") else x + a
+        h = self.ln_2(x, self.ln_1 if has("norm-1-for-2") else None)
+        m = self.mlp(h)
+        return m if has("no-residual-8") else h + m if has("residual-overwritten-8") else x + m
+
+
+class Head(nn.Module):
+    def __init__(self, s):
+        super().__init__()
+        self.has = partial(s.has, 0)
+        self.weight = nn.Parameter(torch.zeros(s.vocab, s.width))
+        self.bias = None if s.llama else nn.Parameter(torch.zeros(s.vocab))
+
+    def forward(self, x):
+        x = x / math.sqrt(x.shape[-1]) if self.has("logits-scaled") else x
+        logits = F.linear(x, self.weight, None if self.has("no-b_u") else self.bias)
+        if self.has("softmax-over-tokens"):
+            return logits.softmax(-2)
+        return logits.softmax(-1) if self.has("softmax-twice") else logits
+
+
+class Ordinary(nn.Module):
+    def __init__(self, s):
+        super().__init__()
+        self.s, self.has = s, partial(s.has, 0)
+        self.wte = nn.Embedding(s.vocab, s.width)
+        self.wpe = None if s.llama else nn.Embedding(s.context, s.width)
+        self.blocks = nn.ModuleList(Block(s, l + 1) for l in range(s.layers))
+        self.ln_f, self.head = Norm(s, "10", 0), Head(s)
+        if not s.llama:
+            self.head.weight = self.wte.weight
+
+    def forward(self, ids):
+        e = self.wte(ids)
+        if self.has("embedding-scaled") or (self.s.embedding_scaled and not self.has("embedding-unscaled")):
+            e = e * math.sqrt(self.s.width)
+        if self.wpe is not None and not self.has("no-positions"):
+            t = torch.arange(ids.shape[1])
+            t = t * 0 if self.has("position-stuck") else t + self.has("positions-from-1") + 2 * self.has("positions-from-2")
+            e = e + self.wpe(t)
+        for block in self.blocks:
+            e = block(e)
+        return self.head(self.ln_f(e))
+
+
+PLACES = {
+    "10.3": "blocks.0.ln_1:in", "10.5[l]": "blocks.{l}.ln_1:out", "10.6[l]": "blocks.{l}.ln_2:in",
+    "10.7[l]": "blocks.{l}.ln_2:out", "10.8[l]": "blocks.{l}:out", "10.10": "ln_f:out", "10.11": "head:out",
+}  # fmt: skip
+
+
+def build(s, seed=0, places=PLACES, dtype=torch.float64):
+    """(model with its faults, its table, the reference that is right)."""
+    generator = torch.Generator().manual_seed(seed)
+    model = Ordinary(s).double().eval()
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.copy_(0.3 * torch.randn(p.shape, generator=generator, dtype=torch.float64) + (name.endswith("weight") and "ln_" in name))
+    output = "probabilities" if s.has(0, "logits-for-P") or s.has(0, "softmax-over-tokens") else "logits"
+    config = config_of(s)
+    return model.to(dtype), Table(places, output=output), Reference("right", config, theta_of(model, config))
+
+
+def config_of(s):
+    c = {"N_V": s.vocab, "ell_max": s.context, "L": s.layers, "H": s.heads, "d_e": s.width, "d_mlp": s.hidden, "eps": s.eps,
+         "mask": tuple(Causal() if w is None else Local(w) for w in s.windows), "activation": s.act,
+         "embedding_scale": "sqrt" if s.embedding_scaled else "none", "scale": "sqrt" if s.scaled else "none"}  # fmt: skip
+    if not s.llama:
+        return DTransformerConfig(**c, tied=True, absent=frozenset())
+    biases = frozenset({"b_q", "b_k", "b_v", "b_o", "b_mlp1", "b_mlp2", "b_mlp3", "b_u"})
+    return DTransformerConfig(**c, H_kv=s.kv_heads, norm="rms_norm", mlp="gated", positions="rotary", base=s.base, absent=biases)
+
+
+def theta_of(model, c):
+    m = model.blocks
+    first, gate = ("gate", "up") if c.mlp == "gated" else ("up", "gate")
+    layered = {"gamma_1": "ln_1.weight", "beta_1": "ln_1.bias", "gamma_2": "ln_2.weight", "beta_2": "ln_2.bias",
+               "W_mlp1": f"mlp.{first}.weight", "b_mlp1": f"mlp.{first}.bias", "W_mlp2": "mlp.down.weight",
+               "b_mlp2": "mlp.down.bias", "W_mlp3": f"mlp.{gate}.weight"}  # fmt: skip
+    table = {ours: (lambda l, n=n: m[l].get_parameter(n).detach()) for ours, n in layered.items()}
+    table |= {
+        "W_e": lambda: model.wte.weight.T, "W_p": lambda: model.wpe.weight.T, "W_u": lambda: model.head.weight,
+        "gamma": lambda: model.ln_f.weight, "beta": lambda: model.ln_f.bias, "b_u": lambda: model.head.bias,
+    }  # fmt: skip
+    heads = {f"{a}_{q}": (lambda _, l, q=q, kind=kind: (getattr(getattr(m[l].attn, q), kind), c.d_attn))
+             for q in "qkv" for a, kind in (("W", "weight"), ("b", "bias"))}  # fmt: skip
+    layers = {"W.W_o": lambda l: m[l].attn.o.weight, "W.b_o": lambda l: m[l].attn.o.bias}
+    return theta_by(c, table, heads=heads, layers=layers).map(np.array)
