@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from transformulary.conform.allowance import allowances
+from transformulary.conform.allowance import Allowance
 from transformulary.conform.candidates.candidate import Candidate
 from transformulary.conform.candidates.opened import candidates_of
 from transformulary.conform.candidates.places import Table
@@ -91,7 +91,7 @@ def input_ids(ref: Reference, tokens: Sequence[int] | None, text: str) -> list[i
 
 def allowed_of(c: Candidate, ref: Reference, x: Sequence[int]) -> Callable[[str], float]:
     """path -> the error that counts as agreement there: what the oracle makes in the precision of that line."""
-    by = {p: allowances(c.seen, ref.config, x, ref.theta, p) for p in {c.precision, *c.lower.values()}}
+    by = {p: Allowance(c.seen, ref.config, x, ref.theta, p) for p in {c.precision, *c.lower.values()}}
     return lambda path: by[c.lower.get(line_of(path).partition("/")[0], c.precision)](path)
 
 
