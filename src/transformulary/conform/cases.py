@@ -32,6 +32,7 @@ LLAMA: dict[str, Any] = {
     "positions": "rotary", "absent": ["b_q", "b_k", "b_v", "b_o", "b_mlp1", "b_mlp2", "b_mlp3", "b_u"],
 }  # fmt: skip
 X = [5, 3, 16, 0, 7, 7, 11]
+UNIFORM = (0.05, 0.95, 0.5, 0.31)
 
 
 @dataclass(frozen=True)
@@ -98,10 +99,10 @@ CASES = (
          {"x": X}),
     Case("10-llama", "Llama: RMSnorm, rotary positions, gated SiLU, grouped queries, no biases", LLAMA, {"x": X[:4]}),
     Case("10-wide", "GPT-2, one layer of realistic width", _WIDE | GPT2, {"x": [40, 3, 63, 0, 7, 7]}),
-    Case("14-gpt2", "sampling as it is", SMALL | GPT2 | {"tau": 1.0}, {"x": X[:3]}, uniform=(0.05, 0.93, 0.5, 0.31)),
-    Case("14-cold", "temperature 0.5", SMALL | GPT2 | {"tau": 0.5}, {"x": X[:3]}, uniform=(0.05, 0.93, 0.5, 0.31)),
+    Case("14-gpt2", "sampling as it is", SMALL | GPT2 | {"tau": 1.0}, {"x": X[:3]}, uniform=UNIFORM),
+    Case("14-cold", "temperature 0.5", SMALL | GPT2 | {"tau": 0.5}, {"x": X[:3]}, uniform=UNIFORM),
     Case("14-greedy", "temperature 0: the most probable token", SMALL | GPT2 | {"tau": 0.0}, {"x": X[:3]},
-         uniform=(0.05, 0.93, 0.5, 0.31)),
+         uniform=UNIFORM),
 )  # fmt: skip
 
 
