@@ -50,7 +50,7 @@ TRAINING: dict[str, Any] = {
     "floor": 0.0,
     "init_residual": 0.0,
     "eval_every": 0,  # only at the end, and then on
-    "eval_tokens": 0,  # all of the held-out text
+    "eval_tokens": 49152,
     "save_every": 0,
 }
 #: Text to continue, where the training text is Shakespeare and where it is not.
