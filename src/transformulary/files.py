@@ -32,21 +32,33 @@ def write_atomically(path: str | Path, data: bytes | str) -> None:
 
 @contextmanager
 def new_folder(path: str | Path) -> Iterator[Path]:
-    """A folder to write into, which is at `path`, whole, when the block ends; if it fails nothing is there.
+    """A folder to be filled in the `with` block; it appears at `path` when that ends, or, if it fails, not at all.
 
-    Raises DataError if something is at `path` already, unless it is an empty folder.
+    Raises:
+        DataError: there is something at `path` other than an empty folder.
+        OSError: it cannot be written; the error names `path`.
     """
     path = Path(path)
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        raise DataError(f"{path} exists, and nothing is written over it. Name another folder, or remove it.")
-    temporary = path.absolute().with_name(f".{path.absolute().name}.{os.getpid()}.tmp")
-    temporary.mkdir(parents=True)
+        raise DataError(
+            f"{path} exists and is not an empty folder: nothing is overwritten. Name a new one, or remove it."
+        )
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        temporary.mkdir(parents=True)
         yield temporary
+        for file in temporary.iterdir():
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+        if path.exists():
+            path.rmdir()
         os.replace(temporary, path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+    except OSError as error:
+        if error.filename is None and error.errno:
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def read_text(path: str | Path) -> str:

@@ -260,7 +260,7 @@ def test_a_mistake_is_found_at_its_line(vectors):
     theta = oracle.theta_from(config, lambda name, _: case.tensors[name].astype(np.float64))
     run = oracle.record("DTransformer", case.tensors["x"].tolist(), theta, config)
 
-    rows = compare_values({path: oracle.as_array(value) for path, value in run.items()}, case)
+    rows = compare_values({path: oracle.numbers(value) for path, value in run.items()}, case)
 
     assert next(row.path for row in rows if row.verdict == "differ") == "10.8[l=1]:W_mlp2"
 
@@ -286,7 +286,7 @@ def test_nothing_is_written_over(tmp_path):
     (tmp_path / "mine").write_text("x")
 
     with pytest.raises(
-        DataError, match=r"exists, and nothing is written over it\. Name another folder, or remove it\."
+        DataError, match=r"exists and is not an empty folder: nothing is overwritten\. Name a new one, or remove it\."
     ):
         write_vectors(tmp_path)
 

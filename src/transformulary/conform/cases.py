@@ -7,7 +7,7 @@ defines to the last bit, and are rounded to float32: the same bytes on every mac
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
 from math import ceil, log2, prod, sqrt
@@ -17,7 +17,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from transformulary.oracle import Theta, as_array, theta_from, watched
+from transformulary.oracle import Theta, numbers, theta_from, watched
 from transformulary.oracle.path import parse
 from transformulary.paper import Choices, DTransformerConfig
 from transformulary.paper.masks import parse_mask
@@ -256,7 +256,8 @@ def _record(
     def hook(path: str, value: Any) -> Any:
         value = change(value)
         if case.number != "14" or len(parse(path).steps) == 1:
-            values[path] = as_array(value)
+            array = numbers(value)
+            values[path] = array.astype(np.int64 if array.dtype.kind == "i" else np.float64)
         return value
 
     _call(watched(hook), case, inputs, theta)
@@ -309,8 +310,3 @@ def error(ours: Array, theirs: Array) -> float:
         return float("inf")
     largest = float(np.abs(ours[finite]).max(initial=0.0)) or 1.0
     return float(np.abs(theirs[finite] - ours[finite]).max(initial=0.0)) / largest
-
-
-def all_runs() -> Iterator[Run]:
-    """Every case, run."""
-    return map(run, CASES)

@@ -19,7 +19,7 @@ _HOME = {
     "procedures": ["EDTraining", "ETraining", "DTraining", "DInference", "EDInference"],
     "theta": ["Theta", "Zero", "random_theta", "theta_from", "gradient", "derivative"],
     "watch": ["watched", "record"],
-    "values": ["as_array", "axes"],
+    "values": ["axes", "numbers"],
     "notation": ["softmax", "GELU", "GELU_tanh", "ReLU", "SiLU"],
 }  # fmt: skip
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
