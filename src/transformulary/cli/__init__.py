@@ -25,9 +25,9 @@ from transformulary.errors import UserError
 VERBS = {
     "Start here": ("demo",),
     "Read the algorithms": ("show",),
+    "Compare implementations": ("vectors",),
     "Train and run a model": ("train", "generate", "tokens"),
     "Look inside": ("attention",),
-    "Compare implementations": ("vectors",),
 }
 
 HEAD = """\
