@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import random
 
 import numpy as np
 import pytest
@@ -143,8 +144,8 @@ def pickled(folder):
     (folder / "10.3.npy").write_bytes(pickle.dumps(Hostile()))
 
 
-def raw_without_shape(folder):
-    A.tofile(folder / "10.3.f64")
+def raw_of_no_known_size(folder):
+    A[:, :2].tofile(folder / "10.3.f64")
 
 
 def raw_of_another_size(folder):
@@ -181,12 +182,12 @@ def twice(folder):
         (truncated(npz, "all.npz"), "all.npz cannot be read"),
         (truncated(npy, f"{FILE}.npy"), "cannot be read"),
         (truncated(safetensors, "all.safetensors"), "truncated"),
-        (truncated(raw_double, f"{FILE}.f64"), r"has 39 bytes, and the shape \[2, 3\] needs 48"),
+        (truncated(raw_double, f"{FILE}.f64"), "has 39 bytes, which is no whole number of f64: truncated"),
         (hostile, "cannot be read: Object arrays cannot be loaded"),
         (pickled, "cannot be read"),
         (huge, "cannot be read"),
-        (raw_without_shape, r"10.3.f64 has no shape: write .*shapes.json, such as"),
-        (raw_of_another_size, "needs 64"),
+        (raw_of_no_known_size, r"10.3 has the shape \(4,\), and \(2, 3\) is right"),
+        (raw_of_another_size, r"has 6 numbers, and the shape \[2, 4\] needs 8"),
         (raw_with_strange_shape, "gives no shape of"),
         (twice, "10.3 is 10.3, which another name means too"),
         (lambda folder: (folder / "10.3.bin").write_bytes(b"x"), "10.3.bin is none of .npz, .npy, .safetensors"),
@@ -203,6 +204,68 @@ def test_what_is_wrong_is_said(write, message, tmp_path, capsys):
 
     assert "\n" not in str(raised.value)
     assert "unpickled" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("write", [npz, npz_compressed, npy, safetensors])
+def test_damaged_bytes(write, tmp_path):
+    """Whatever bytes a file holds, it is read or refused in one line."""
+    write(tmp_path)
+    (file,) = tmp_path.iterdir()
+    good, chance, refused = file.read_bytes(), random.Random(0), 0
+    for _ in range(300):
+        damaged = bytearray(good)
+        for _ in range(chance.choice([1, 2, 5])):
+            damaged[chance.randrange(len(good))] = chance.randrange(256)
+        file.write_bytes(damaged[: chance.choice([len(good), chance.randrange(len(good))])])
+        try:
+            read_dumps(tmp_path)
+        except UserError as error:
+            refused += "\n" not in str(error)
+
+    assert refused > 150
+
+
+@pytest.mark.parametrize("tokens", ["columns", "rows"])
+def test_plain_numbers_in_a_known_shape(tokens, tmp_path):
+    """Where the shape is known, plain numbers need no shapes.json; in the order of rows where tokens are rows."""
+    (A if tokens == "columns" else A.T).astype("<f4").tofile(tmp_path / "10.3.f32")
+
+    found = read_dumps(tmp_path, known={"10.3": (2, 3)}, tokens=tokens)["10.3"]
+
+    np.testing.assert_array_equal(found, A)
+
+
+def test_plain_numbers_of_unknown_shape(tmp_path):
+    """Without a known shape, shapes.json has to say it."""
+    A.tofile(tmp_path / "10.3.f64")
+
+    with pytest.raises(
+        UserError, match=r"10\.3\.f64 has no shape: write .*shapes\.json, such as \{'10\.3': \[12, 7\]\}"
+    ):
+        read_dumps(tmp_path)
+
+
+def test_rows_for_columns(tmp_path):
+    """What was declared the wrong way round is said to be so."""
+    np.save(tmp_path / "10.3.npy", A)
+
+    with pytest.raises(UserError, match=r"It is transposed: tokens were expected as rows \(tokens = 'columns' if"):
+        read_dumps(tmp_path, known={"10.3": (2, 3)}, tokens="rows")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "message"),
+    [
+        ("h.{l}.{l}", "10.5[l]", "counts one thing twice"),
+        ("h.{l}", "10,5[l]", "'10,5.l=1.' is not the path of a value"),
+    ],
+)
+def test_a_renaming_table_that_is_wrong(theirs, ours, message, tmp_path):
+    """A table's mistakes are said before any value is compared."""
+    np.savez(tmp_path / "all.npz", **{"h.0": A})
+
+    with pytest.raises(UserError, match=message):
+        read_dumps(tmp_path, {theirs: ours})
 
 
 def test_no_such_dump(tmp_path):
