@@ -26,7 +26,7 @@ from transformulary.oracle.path import parse, to_filename
 from transformulary.paper import DTransformerConfig
 
 #: sha256 of all inputs and parameters, in the order of the cases and of their names: the same on every machine.
-GIVEN = "6565540373712da6a28f955bdf40f43570ad30645b92b12463306fd418c0443c"
+GIVEN = "ccd3cd107b7bebb3b8cfd1cba196c107edd0b156147f213c2ad703bd755bfe17"
 
 
 def given(vectors):
@@ -365,4 +365,4 @@ def test_parameters_are_exact_in_single_precision(vectors):
         for name, shape in case.entry["inputs"].items():
             array = case.tensors[name]
             assert prod(shape) == array.size
-            assert name == "u" or (array == array.astype(np.float32)).all()
+            assert (array == array.astype(np.float32)).all()

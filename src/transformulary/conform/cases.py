@@ -32,7 +32,7 @@ LLAMA: dict[str, Any] = {
     "positions": "rotary", "absent": ["b_q", "b_k", "b_v", "b_o", "b_mlp1", "b_mlp2", "b_mlp3", "b_u"],
 }  # fmt: skip
 X = [5, 3, 16, 0, 7, 7, 11]
-UNIFORM = (0.05, 0.95, 0.5, 0.31)
+UNIFORM = (0.046875, 0.953125, 0.5, 0.3125)
 
 
 @dataclass(frozen=True)
