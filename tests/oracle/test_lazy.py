@@ -57,7 +57,7 @@ def test_watching_sees_the_same():
 
 
 def test_what_is_asked_for():
-    """Every matrix of a layer is fetched once where one head has it, in the order of the lines; W_e once for all tokens."""
+    """Matrices are fetched in the order of the lines, once for each; W_e once for all tokens, and once as W_u."""
     config = DTransformerConfig(N_V=7, ell_max=6, L=2, H=2, d_e=4, d_mlp=5, tied=True, eps=1e-5)
     theta, asked = random_theta(config, np.random.default_rng(0)), []
 

@@ -144,7 +144,7 @@ def test_arithmetic_is_that_of_the_hardware(precision, what):
 
 
 def test_sums_and_products_of_matrices_round_once():
-    """A sum over an index and a product of matrices are the exact ones, rounded: 1 + 2^-8 + 2^-8 is no 1 in bfloat16."""
+    """Sums over an index and products of matrices are the exact ones, rounded: 1 + 2^-8 + 2^-8 is not 1 in bfloat16."""
     a = PRECISIONS["bfloat16"].narrow(np.array([1.0, 2.0**-8, 2.0**-8]))
 
     expected = 1 + 2.0**-7
@@ -164,7 +164,7 @@ def test_every_value_of_a_run_is_rounded(config, rng):
 
     free = ("sin", "cos", "4r.1", "4d.", "/2", ":sqrt", ":offset", ":bucket", "10.1", ":sinusoid")
     for path, value in values.items():
-        depends = not any(word in path for word in free) or ":sqrt" in path and "/6" in path
+        depends = not any(word in path for word in free) or (":sqrt" in path and "/6" in path)
         for array in value if isinstance(value, list) else [value]:
             if depends:
                 exact = np.asarray(array, np.float64)
