@@ -146,6 +146,7 @@ def test_the_older_spelling_means_the_same(name):
 
 def test_masks():
     """A window counts the token itself; null means none; Qwen2's first layers see everything."""
+
     def mask(kind, **changes):
         return understood({"model_type": kind, "num_hidden_layers": 4, **changes}, "config.json")[1].mask
 
@@ -162,7 +163,10 @@ def test_masks():
 
 WRONG = {
     "unknown key": ({"qk_norm": True}, "qk_norm = True has no rule"),
-    "unknown rotation": ({"rope_scaling": {"type": "longrope"}}, "rope_type = 'longrope' is not computed, only default"),
+    "unknown rotation": (
+        {"rope_scaling": {"type": "longrope"}},
+        "rope_type = 'longrope' is not computed, only default",
+    ),
     "part of a head": ({"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5 is not computed"),
     "part of a head, inside": ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor other than"),
     "no factor": ({"rope_scaling": {"type": "linear"}}, "type linear lack factor"),

@@ -119,7 +119,8 @@ def test_axes_have_the_sizes_that_they_name(config, rng):
         return config.H * config.d_mid if axis == "H*d_mid" else getattr(config, axis)
 
     for path, value in values.items():
-        named, shape = axes(path), numbers(value).shape
+        array = numbers(value)
+        named, shape = axes(path, array), array.shape
         assert len(named) == len(shape), path
         halves = [axis for axis in named if axis.endswith("/2")]
         assert halves or tuple(map(size, named)) == shape, path
@@ -128,10 +129,12 @@ def test_axes_have_the_sizes_that_they_name(config, rng):
 
 def test_axes_of_known_values():
     """The scores have the asked tokens along the first axis and the asking ones along the second."""
-    assert axes("10.6[l=1]/5.2[h=1]/4.6:softmax") == ["ell_z", "ell_x"]
-    assert axes("10.8[l=2]:GELU_tanh") == ["d_mlp", "ell"]
-    assert axes("10.5[l=1,t=2]") == ["d_e"]
-    assert axes("10.5[l=1,t=2]/6.1") == []
+    A = np.zeros((2, 2))
+
+    assert axes("10.6[l=1]/5.2[h=1]/4.6:softmax", A) == ["ell_z", "ell_x"]
+    assert axes("10.8[l=2]:GELU_tanh", A) == ["d_mlp", "ell"]
+    assert axes("10.5[l=1,t=2]", A[0]) == ["d_e"]
+    assert axes("10.5[l=1,t=2]/6.1", A[0, 0]) == []
     assert token_axis(["ell_z", "ell_x"]) == 1
 
 

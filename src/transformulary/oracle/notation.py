@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from operator import add
 from math import ceil, floor, pi
+from operator import add
 from typing import Any
 
 import numpy as np

@@ -193,7 +193,7 @@ def names(path: str, config: DTransformerConfig, model_type: str, ell: int) -> l
     Args:
         path: a path of Algorithm 10.
         config: the model.
-        model_type: what its config.json calls its kind.
+        model_type: what its config.json calls its kind; "gguf llama" has the names of "llama".
         ell: the number of tokens.
     """
     indices = {name: value - 1 for step in parse(path).steps for name, value in step.indices}
@@ -208,8 +208,9 @@ def names(path: str, config: DTransformerConfig, model_type: str, ell: int) -> l
 def _entries(path: str, model_type: str) -> Iterator[tuple[str, Name]]:
     pattern = re.sub(r"=\d+", "", path)
     pattern = re.sub(r":(GELU|GELU_tanh|ReLU|SiLU)$", ":ACTIVATION", pattern)
+    kind = model_type.removeprefix("gguf ")
     for program, tables in NAMES.items():
-        for entry in tables.get(model_type, tables.get("", ())):
+        for entry in tables.get(kind, tables.get("", ())):
             if entry.path == pattern:
                 yield program, entry
 

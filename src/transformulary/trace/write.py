@@ -75,7 +75,8 @@ def trace(
 
             def keep(path: str, value: Any) -> Any:
                 if selection.wants(path):
-                    array, names_of_axes = numbers(value), axes(path)
+                    array = numbers(value)
+                    names_of_axes = axes(path, array)
                     values.append({
                         "path": path, **write(path, array), "shape": list(array.shape), "axes": names_of_axes,
                         "token_axis": token_axis(names_of_axes), **lines.about(path),
