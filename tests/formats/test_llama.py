@@ -26,9 +26,12 @@ ROPE = {
         "rope_type": "yarn", "rope_theta": 20.0, "factor": 4.0, "beta_fast": 2, "beta_slow": 0.5,
         "attention_factor": 1.5, **LONG,
     },
-    "yarn, mscale": {"rope_type": "yarn", "rope_theta": 20.0, "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 1.2, **LONG},
+    "yarn, mscale": {
+        "rope_type": "yarn", "rope_theta": 20.0, "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 1.2, **LONG
+    },
     "llama3": {
-        "rope_type": "llama3", "rope_theta": 20.0, "factor": 8.0, "low_freq_factor": 0.5, "high_freq_factor": 1.2, **LONG,
+        "rope_type": "llama3", "rope_theta": 20.0, "factor": 8.0, "low_freq_factor": 0.5, "high_freq_factor": 1.2,
+        **LONG,
     },
 }  # fmt: skip
 MODELS = {
@@ -146,6 +149,7 @@ def test_the_older_spelling_means_the_same(name):
 
 def test_masks():
     """A window counts the token itself; null means none; Qwen2's first layers see everything."""
+
     def mask(kind, **changes):
         return understood({"model_type": kind, "num_hidden_layers": 4, **changes}, "config.json")[1].mask
 
@@ -162,7 +166,10 @@ def test_masks():
 
 WRONG = {
     "unknown key": ({"qk_norm": True}, "qk_norm = True has no rule"),
-    "unknown rotation": ({"rope_scaling": {"type": "longrope"}}, "rope_type = 'longrope' is not computed, only default"),
+    "unknown rotation": (
+        {"rope_scaling": {"type": "longrope"}},
+        "rope_type = 'longrope' is not computed, only default",
+    ),
     "part of a head": ({"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5 is not computed"),
     "part of a head, inside": ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor other than"),
     "no factor": ({"rope_scaling": {"type": "linear"}}, "type linear lack factor"),
