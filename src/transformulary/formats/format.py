@@ -173,8 +173,8 @@ class Format:
             hint = f" Did you mean {close[0]}?" if close else ""
             raise ConfigError(f"{unknown[0]} = {theirs[unknown[0]]!r} has no rule: it might change the numbers.{hint}")
         given = dict(self.fixed)
-        for key in self.keys:
-            given |= key.read(theirs) if isinstance(key, Keys) else {key.ours: key.read(theirs)}
+        for entry in self.keys:
+            given |= entry.read(theirs) if isinstance(entry, Keys) else {entry.ours: entry.read(theirs)}
         return DTransformerConfig.from_dict({name: value for name, value in given.items() if value is not None})
 
     def write_config(self, config: DTransformerConfig) -> dict[str, Any]:
