@@ -53,7 +53,7 @@ def outcome(kind, faults, view, precision):
         return "wrongly named", report.answer
     if len({f.key for f in right}) == len(faults):
         return "right mistake", report.answer
-    lines = {f.paths[0].partition("[")[0].removeprefix("10.") for f in report.faults}
+    lines = {f.paths[0].partition("[")[0].removeprefix("10.") for f in report.faults if f.paths}
     return "right line" if right or lines & due(faults) else "other line", report.answer
 
 

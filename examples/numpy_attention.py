@@ -1,4 +1,4 @@
-"""An attention in NumPy.  `transformulary conform examples/numpy_attention.py --against gpt2` says what is wrong with it."""
+"""An attention in NumPy.  `transformulary conform examples/numpy_attention.py` says what is wrong with it."""
 
 import numpy as np
 

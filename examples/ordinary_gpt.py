@@ -25,6 +25,8 @@ PLACES = {
 
 
 class Block(nn.Module):
+    """Attention and MLP, each on the norm of the stream."""
+
     def __init__(self, width, heads, hidden):
         super().__init__()
         self.heads = heads
@@ -44,6 +46,8 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
+    """ids (B, T) -> logits (B, T, vocab)."""
+
     def __init__(self, vocab, context, width, layers, heads, hidden):
         super().__init__()
         self.wte, self.wpe = nn.Embedding(vocab, width), nn.Embedding(context, width)

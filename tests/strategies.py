@@ -50,6 +50,9 @@ def shared(draw, architecture, positions):
         "d_mlp": draw(st.integers(1, 5)),
     }
     slots = {slot: draw(st.sampled_from(values)) for slot, values in SLOTS.items() if slot != "positions"}
+    if sizes["d_attn"] == 2 and slots["frequencies"] == "dynamic":  # the one impossible pair
+        slots["frequencies"] = "linear"
+    slots |= {"factor": draw(st.sampled_from([1, 4.5])), "ell_train": draw(st.sampled_from([3, 300]))}
     return (
         sizes
         | slots

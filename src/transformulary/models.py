@@ -36,6 +36,8 @@ from transformulary.tokens import Tokenizer
 
 #: The types in which parameters may be stored.
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+#: The files of which a vocabulary that we read is made: the one, or the other two.
+VOCABULARIES = (("tokenizer.json",), ("vocab.json", "merges.txt"))
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Loaded:
     """A checkpoint in memory.
 
     model       in the precision in which it is stored, not training
-    tokenizer   None where the folder has none
+    tokenizer   None where the folder has none that we read, and for a GGUF file
     generation  the content of generation_config.json, in its own words; empty where there is none
     """
 
@@ -67,7 +69,7 @@ def load(where: str | Path) -> Loaded:
     generation = folder / "generation_config.json"
     return Loaded(
         model=_load_model(described),
-        tokenizer=_load_tokenizer(folder, described),
+        tokenizer=load_tokenizer(folder, described),
         generation=read_json(generation) if generation.is_file() else {},
     )
 
@@ -130,8 +132,9 @@ def _load_model(described: Described) -> DTransformer:
     return model.eval()
 
 
-def _load_tokenizer(folder: Path, described: Described) -> Tokenizer | None:
-    there = any((folder / name).is_file() for name in ("tokenizer.json", "vocab.json"))
+def load_tokenizer(folder: Path, described: Described) -> Tokenizer | None:
+    """The tokenizer of a folder, None if it has none.  Raises CheckpointError if it is not the model's."""
+    there = any(all((folder / name).is_file() for name in names) for names in VOCABULARIES)
     tokenizer = Tokenizer.load(folder) if there else None
     ours = described.source.config.get("transformulary")
     if isinstance(ours, dict) and "tokenizer" in ours and ours["tokenizer"] != (tokenizer and tokenizer.hash):

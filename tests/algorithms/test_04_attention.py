@@ -134,14 +134,14 @@ def test_rotary_scores_depend_on_distance(rng, shift):
     """<rotate(q, s + n), rotate(k, t + n)> does not depend on n: rotary positions are relative."""
     q, k, c = rng.normal(size=6), rng.normal(size=6), Choices(positions="rotary")
 
-    moved = oracle.rotate(q, 3 + shift, c) @ oracle.rotate(k, 1 + shift, c)
+    moved = oracle.rotate(q, 3 + shift, 60, c) @ oracle.rotate(k, 1 + shift, 60, c)
 
-    np.testing.assert_allclose(moved, oracle.rotate(q, 3, c) @ oracle.rotate(k, 1, c), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(moved, oracle.rotate(q, 3, 60, c) @ oracle.rotate(k, 1, 60, c), rtol=0, atol=1e-12)
 
 
 def test_rotary_by_hand():
     """Halves are paired, not neighbours: (1, 0, 0, 0) turns into (cos t, 0, sin t, 0)."""
-    q_hat = oracle.rotate(np.array([1.0, 0, 0, 0]), 2, Choices(positions="rotary"))
+    q_hat = oracle.rotate(np.array([1.0, 0, 0, 0]), 2, 3, Choices(positions="rotary"))
 
     np.testing.assert_allclose(q_hat, [math.cos(2), 0, math.sin(2), 0], rtol=0, atol=1e-15)
 

@@ -49,6 +49,8 @@ EPSILONS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-12)
 
 
 class Norm(nn.Module):
+    """Layer norm, or RMSnorm."""
+
     def __init__(self, s, slot, layer):
         super().__init__()
         self.llama, self.eps, self.slot, self.has = s.llama, s.eps, slot, partial(s.has, layer)
@@ -89,6 +91,8 @@ class Norm(nn.Module):
 
 
 class Attention(nn.Module):
+    """Causal attention; windows, groups and rotation as the sizes say."""
+
     def __init__(self, s, layer):
         super().__init__()
         self.s, self.has, self.d, self.layer = s, partial(s.has, layer), s.width // s.heads, layer
@@ -204,6 +208,8 @@ ACTIVATIONS = {
 
 
 class MLP(nn.Module):
+    """Two layers, or three with a gate."""
+
     def __init__(self, s, layer):
         super().__init__()
         self.s, self.has = s, partial(s.has, layer)
@@ -227,6 +233,8 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
+    """Pre-norm."""
+
     def __init__(self, s, layer):
         super().__init__()
         self.has = partial(s.has, layer)
@@ -244,6 +252,8 @@ class Block(nn.Module):
 
 
 class Head(nn.Module):
+    """Logits."""
+
     def __init__(self, s):
         super().__init__()
         self.has = partial(s.has, 0)
@@ -259,6 +269,8 @@ class Head(nn.Module):
 
 
 class Ordinary(nn.Module):
+    """The whole model: ids (B, T) -> logits (B, T, vocab)."""
+
     def __init__(self, s):
         super().__init__()
         self.s, self.has = s, partial(s.has, 0)
@@ -309,9 +321,10 @@ def build(s, seed=0, places=PLACES, dtype=torch.float64):
 
 
 def config_of(s):
-    c = {"N_V": s.vocab, "ell_max": s.context, "L": s.layers, "H": s.heads, "d_e": s.width, "d_mlp": s.hidden, "eps": s.eps,
-         "mask": tuple(Causal() if w is None else Local(w) for w in s.windows), "activation": s.act,
-         "embedding_scale": "sqrt" if s.embedding_scaled else "none", "scale": "sqrt" if s.scaled else "none"}  # fmt: skip
+    c = {"N_V": s.vocab, "ell_max": s.context, "L": s.layers, "H": s.heads, "d_e": s.width, "d_mlp": s.hidden,
+         "eps": s.eps, "mask": tuple(Causal() if w is None else Local(w) for w in s.windows), "activation": s.act,
+         "embedding_scale": "sqrt" if s.embedding_scaled else "none",
+         "scale": "sqrt" if s.scaled else "none"}  # fmt: skip
     if not s.llama:
         return DTransformerConfig(**c, tied=True, absent=frozenset())
     biases = frozenset({"b_q", "b_k", "b_v", "b_o", "b_mlp1", "b_mlp2", "b_mlp3", "b_u"})

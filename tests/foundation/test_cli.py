@@ -110,7 +110,7 @@ def test_interrupted(verb, capsys):
 @pytest.mark.parametrize(
     ("argv", "line"),
     [
-        (["trian"], "transformulary: there is no verb 'trian'. Nearest: train. See `transformulary --help`."),
+        (["trian"], "transformulary: there is no verb 'trian'. Nearest: train, trace. See `transformulary --help`."),
         (["--hepl"], "transformulary: there is no option '--hepl'. See `transformulary --help`."),
         (["probe", "a", "--setps", "3"], "there is no option '--setps'. Nearest: --steps."),
         (["probe", "--setps=3"], "there is no option '--setps'. Nearest: --steps."),

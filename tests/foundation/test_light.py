@@ -37,3 +37,18 @@ def test_answers_load_nothing_heavy(argv):
 def test_help_of_a_verb_loads_nothing_heavy(verb):
     """Every verb declares its options without loading what it runs on."""
     assert loaded(call(verb, "--help")) == set()
+
+
+def test_vectors_need_no_torch(tmp_path):
+    """Golden vectors are written, and compared with, by the base install."""
+    script = f"""
+import sys
+sys.modules["torch"] = None
+from transformulary.conform import cases, compare_vectors, vectors
+vectors.CASES = cases.CASES[:1]
+vectors.write_vectors({str(tmp_path / "out")!r})
+"""
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+    assert (done.stderr, (tmp_path / "out" / "index.json").exists()) == ("", True)

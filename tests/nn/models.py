@@ -17,6 +17,16 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"positions": p}
         for p in ("learned", "none", "sinusoid", "sinusoid_vaswani", "sinusoid_halves", "sinusoid_t2t", "rotary")
     ],
+    "frequencies": [
+        {"positions": "rotary", "d_attn": 4, "frequencies": f, "ell_train": 4, **numbers}
+        for f, numbers in {
+            "geometric": {},
+            "linear": {"factor": 2.5},
+            "dynamic": {"factor": 2.5},
+            "yarn": {"factor": 2.5, "base": 20.0, "beta_fast": 0.6, "beta_slow": 0.2, "attention_factor": 1.25},
+            "llama3": {"factor": 2.5, "base": 20.0, "beta_fast": 0.6, "beta_slow": 0.2},
+        }.items()
+    ],
     "mask": [
         {"mask": m}
         for m in (
@@ -27,7 +37,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "embedding_scale": [{"embedding_scale": "none"}, {"embedding_scale": "sqrt"}],
     "embedding_norm": [{"embedding_norm": False}, {"embedding_norm": True}],
     "tied": [{"tied": False}, {"tied": True}],
-    "heads": [{}, {"H_kv": 1}, {"H_kv": 2, "d_attn": 4, "d_mid": 3}, {"d_mid": 5}, {"H": 3, "d_attn": 2}],
+    "heads": [{}, {"H_kv": 1}, {"H_kv": 2, "d_attn": 4, "d_mid": 3}, {"d_mid": 5}, {"H": 3, "d_attn": 6}],
     "absent": [{"absent": {"b_u"}}, {"absent": set()}] + [
         {"absent": {name}}
         for name in (

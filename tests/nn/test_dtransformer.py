@@ -58,6 +58,12 @@ def test_a_mask_that_looks_ahead_has_no_memory(mask):
         model(config(mask=(mask, "causal"))).new_cache()
 
 
+def test_dynamic_frequencies_have_no_memory():
+    """Where every key turns anew as the text grows, there is no cache that would be right."""
+    with pytest.raises(ConfigError, match="dynamic frequencies depend on the length"):
+        DTransformer(config(positions="rotary", d_attn=4, frequencies="dynamic")).new_cache()
+
+
 @pytest.mark.parametrize("change", EVERY, ids=str)
 def test_alone_equals_in_a_batch(change):
     """The logits of a sequence do not depend on its neighbours in the batch."""

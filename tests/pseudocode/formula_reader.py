@@ -14,8 +14,8 @@ from transformulary.oracle import notation
 
 FUNCTIONS = {
     name: getattr(notation, name)
-    for name in ("softmax", "GELU", "GELU_tanh", "ReLU", "SiLU", "exp", "log", "sin", "cos", "tanh", "bucket")
-} | {"length": len, "max": np.maximum}
+    for name in ("softmax", "GELU", "GELU_tanh", "ReLU", "SiLU", "exp", "log", "sin", "cos", "tanh", "bucket", "ramp")
+} | {"length": len, "max": np.maximum, "min": np.minimum, "floor": np.floor, "ceil": np.ceil}
 ONES = object()  # the row of ones in b 1ᵀ
 RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789−")
 LETTER = r"(?:[A-Za-zα-ωΦℓ𝓦∞])[\u0302\u0303]?′?"

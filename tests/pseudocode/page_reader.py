@@ -13,7 +13,8 @@ import numpy as np
 from pseudocode.formula_reader import FUNCTIONS, compiled
 from transformulary.oracle import notation, theta
 
-SIZES = {"ℓ_max": "ell_max", "ℓ_gen": "ell_gen"}
+SIZES = {"ℓ_max": "ell_max", "ℓ_gen": "ell_gen", "ℓ_train": "ell_train"}
+CONSTANTS = {"∞": np.inf, "π": np.pi}
 GREEK = {"γ": "gamma", "β": "beta", "η": "eta", "τ": "tau"}
 BUNDLES = {"": "W", "enc": "W_enc", "dec": "W_dec", "e/d": "W_ed"}
 
@@ -177,8 +178,8 @@ class Env(dict):
             return self[name]
         if base in self.families and (low or high):
             return self.member(base, self.value(low or high))
-        if base == "∞":
-            return np.inf
+        if base in CONSTANTS:
+            return CONSTANTS[base]
         return self.parameter(base, low, high) if (found := self.told(name)) is None else found
 
     def member(self, family, index):

@@ -32,6 +32,14 @@ CONFIGS = {
         **SMALL, L=2, H_kv=2, eps=1e-5, norm="rms_norm", activation="silu", mlp="gated", positions="rotary",
         base=500000.0, absent=NO_BIASES,
     ),
+    **{
+        f"Llama, {kind}": DTransformerConfig(
+            **SMALL | {"d_e": 32, "H": 2}, L=1, eps=1e-5, norm="rms_norm", positions="rotary", frequencies=kind,
+            factor=8.0, ell_train=4, beta_slow=0.25, beta_fast=4.0, base=100.0,
+            attention_factor=1.25 if kind == "yarn" else 1.0,
+        )
+        for kind in ("linear", "dynamic", "yarn", "llama3")
+    },
     "Gopher": DTransformerConfig(**SMALL, L=1, eps=1e-5, norm="rms_norm", positions="relative"),
     "GPT-Neo": DTransformerConfig(
         **SMALL, L=2, eps=1e-5, activation="gelu_tanh", scale="none", tied=True, mask=(Causal(), Local(3)),

@@ -53,7 +53,9 @@ def test_definitions_of_what_is_used():
     ]
 
 
-@pytest.mark.parametrize("name", [name for name, (_, value, _) in DEFINITIONS.items() if value and name != "softmax"])
+@pytest.mark.parametrize(
+    "name", [name for name, (_, value, _) in DEFINITIONS.items() if value and name not in ("softmax", "ramp")]
+)
 def test_definitions_are_the_oracles(name):
     """Each definition computes what the oracle computes."""
     _, value, _ = DEFINITIONS[name]
@@ -62,6 +64,16 @@ def test_definitions_are_the_oracles(name):
     defined = [eval(value, vars(math) | {"Phi": lambda v: notation.Phi(np.array(v)), "x": v}) for v in x]
 
     np.testing.assert_allclose(getattr(notation, name)(x), defined, rtol=1e-14, atol=1e-15)
+
+
+def test_definition_of_ramp():
+    """So does that of ramp, which is 0, a line or 1."""
+    _, value, _ = DEFINITIONS["ramp"]
+
+    defined = [eval(value, {"x": x, "a": 1, "b": 4}) for x in (0, 1, 2, 4, 5)]
+
+    assert defined == [notation.ramp(x, 1, 4) for x in (0, 1, 2, 4, 5)] == [0, 0, 1 / 3, 1, 1]
+    assert [notation.ramp(x, 1, 1) for x in (0, 1, 2)] == [0, 0, 1]
 
 
 def test_definition_of_softmax():
@@ -79,7 +91,7 @@ def test_every_function_is_defined_or_printed(name):
     """What a page calls is an algorithm of the same description, a definition below, or elementary."""
     page = describe(CONFIGS[name])
     known = set(re.findall(r"← (\w+)\(", page)) | set(re.findall(r"^    (\w+)\(\w.*(?: = | is )", page, re.MULTILINE))
-    elementary = {"length", "exp", "tanh", "erf", "max", "sin", "cos"}
+    elementary = {"length", "exp", "tanh", "erf", "max", "min", "floor", "ceil", "sin", "cos"}
 
     called = set(re.findall(r"([A-Za-zΦ]\w*)\(", page)) - elementary - {"Δ", "θ"}
 

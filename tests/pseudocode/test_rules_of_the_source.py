@@ -14,7 +14,7 @@ from transformulary.paper import SLOTS
 from transformulary.paper.masks import MASKS
 from transformulary.pseudocode.specialise import is_size, order
 
-BUILTINS = {"len", "sum", "range", "list"}
+BUILTINS = {"len", "sum", "range", "list", "max", "min"}
 HELPERS = {"W_qkv", "gradient", "Mask", *(kind.__name__ for kind in MASKS.values())}
 #: Lists of tokens that an algorithm writes token by token, as the paper does.
 WRITTEN = {"x_tilde"}
@@ -36,12 +36,22 @@ def unnumbered(function, label):
 
 def out_of_order(function, label):
     """Numbers grow down the text; the branches of a choice may share one."""
-    before = (0, "")
-    for statement in statements(function):
-        number = label(statement)
-        if number and order(number) < before:
-            yield f"{number} after {before}: {ast.unparse(statement)}"
-        before = max(before, order(number)) if number else before
+    yield from _out_of_order(function.body, label, (0, ""))[1]
+
+
+def _out_of_order(body, label, before):
+    """(the last number of some statements, what is wrong in them); each branch goes on from before the choice."""
+    wrong = []
+    for statement in body:
+        number = order(label(statement) or "0")
+        if number < before and label(statement):
+            wrong.append(f"{number} after {before}: {ast.unparse(statement)}")
+        ends = [
+            _out_of_order(getattr(statement, block, []), label, max(before, number)) for block in ("body", "orelse")
+        ]
+        before = max(end for end, _ in ends)
+        wrong += [violation for _, violations in ends for violation in violations]
+    return before, wrong
 
 
 def foreign_calls(function, label):

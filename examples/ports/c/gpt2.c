@@ -204,7 +204,8 @@ static int run(const char *folder, const char *name) {
 
 int main(int argc, char **argv) {
     const char *cases[] = { /* in the order in which a port is best written */
-        "6-paper", "6-gpt2", "4-causal", "5-paper", "10-paper", "10-gpt2", "10-wide", "14-gpt2", "14-cold", "14-greedy"};
+        "6-paper", "6-gpt2", "4-causal", "5-paper", "10-paper", "10-gpt2", "10-wide",
+        "14-gpt2", "14-cold", "14-greedy"};
     int differs = 0;
     if (argc != 2) return fprintf(stderr, "usage: %s VECTORS\n", argv[0]), 2;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) differs |= run(argv[1], cases[k]);

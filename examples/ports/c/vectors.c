@@ -178,8 +178,8 @@ Matrix check(Case *c, Matrix value, const char *pattern, ...) {
 
 int report(Case *c) {
     for (struct Group *g = groups; *g->name; g++)
-        printf("%-10s %-28s %3d values, error %.1e, allowed %.1e%s\n", c->name, g->name, g->values, g->error, g->allowed,
-               g->error > g->allowed ? "  DIFFERS" : "");
+        printf("%-10s %-28s %3d values, error %.1e, allowed %.1e%s\n", c->name, g->name, g->values, g->error,
+               g->allowed, g->error > g->allowed ? "  DIFFERS" : "");
     if (*c->first) printf("%s: differs first at %s\n", c->name, c->first);
     else printf("%s: %d values agree\n", c->name, c->compared);
     memset(groups, 0, sizeof groups);

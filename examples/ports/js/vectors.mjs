@@ -12,7 +12,9 @@ export const matrix = (rows, columns, at = new Float64Array(rows * columns)) => 
 export class Case {
   constructor(folder, name) {
     const index = JSON.parse(readFileSync(join(folder, 'index.json'), 'utf8'));
-    if (index.format !== 'transformulary vectors' || index.version !== 1) throw new Error('not version 1 of the vectors');
+    if (index.format !== 'transformulary vectors' || index.version !== 1) {
+      throw new Error('not version 1 of the vectors');
+    }
     const entry = index.cases.find((one) => one.name === name);
     if (!entry) throw new Error(`${folder} has no case ${name}`);
     const bytes = readFileSync(join(folder, entry.file));
@@ -53,7 +55,8 @@ export class Case {
   /** Prints one line for every group of values; true if all agree. */
   report() {
     for (const [name, { values, error, allowed }] of this.groups) {
-      const found = `${String(values).padStart(3)} values, error ${error.toExponential(1)}, allowed ${allowed.toExponential(1)}`;
+      const [is, may] = [error, allowed].map((x) => x.toExponential(1));
+      const found = `${String(values).padStart(3)} values, error ${is}, allowed ${may}`;
       console.log(`${this.name.padEnd(10)} ${name.padEnd(28)} ${found}${error <= allowed ? '' : '  DIFFERS'}`);
     }
     console.log(`${this.name}: ${this.first ? `differs first at ${this.first}` : `${this.compared} values agree`}`);

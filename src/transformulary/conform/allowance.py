@@ -24,37 +24,53 @@ FACTOR = 8.0
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 
 
-def allowances(
-    seen: Mapping[str, Array], config: DTransformerConfig, x: Sequence[int], theta: Theta, precision: str = "float64"
-) -> Callable[[str], float]:
+class Allowance:
     """path -> the error that counts as agreement there, for values that were computed in `precision`.
 
     The oracle runs twice in lockstep with what was seen, exactly and in the precision; what the two differ by at a
     line, times a factor, is allowed there.  In float64 it is a constant, equality to rounding.
-    """
-    if precision == "float64":
-        return lambda path: EXACT
-    kind = PRECISIONS[precision]
-    assert kind is not None
-    exact: dict[str, Array] = {}
-    errors: dict[str, float] = {}
 
-    def run(theta: Theta, turned: Callable[[Array], Any], look: Callable[[str, Array], None]) -> None:
+    noise  path -> the difference of the two runs there; empty in float64
+    """
+
+    def __init__(
+        self,
+        seen: Mapping[str, Array],
+        config: DTransformerConfig,
+        x: Sequence[int],
+        theta: Theta,
+        precision: str = "float64",
+    ) -> None:
+        self.seen, self.config, self.x, self.precision = seen, config, list(x), precision
+        self.noise: dict[str, Array] = {}
+        self._errors: dict[str, float] = {}
+        kind = PRECISIONS[precision]
+        if kind is not None:
+            self._measure(theta, in_precision(theta, precision), kind.narrow)
+
+    def __call__(self, path: str) -> float:
+        if self.precision == "float64":
+            return EXACT
+        return FACTOR * max(self._errors.get(path, 0.0), UNIT[self.precision])
+
+    def _measure(self, theta: Theta, low: Theta, narrow: Callable[[Any], Any]) -> None:
+        exact: dict[str, Array] = {}
+        comparison = Comparison(self.seen)
+
+        def judge(path: str, value: Array) -> None:
+            self._errors[path] = comparison.error(path, exact[path], value)
+            self.noise[path] = value - exact[path]
+            comparison.passed(path)
+
+        self._run(theta, lambda a: a, exact.__setitem__)
+        self._run(low, narrow, judge)
+
+    def _run(self, theta: Theta, turned: Callable[[Array], Any], look: Callable[[str, Array], None]) -> None:
         def hook(path: str, value: Any) -> Any:
-            if path not in seen:
+            if path not in self.seen:
                 return value
             look(path, np.asarray(matrix(value), np.float64))
-            theirs = turned(seen[path])
+            theirs = turned(self.seen[path])
             return list(theirs.T) if isinstance(value, list) else theirs
 
-        watched(hook).DTransformer(list(x), theta, config)
-
-    run(theta, lambda a: a, exact.__setitem__)
-    comparison = Comparison(seen)
-
-    def judge(path: str, value: Array) -> None:
-        errors[path] = comparison.error(path, exact[path], value)
-        comparison.passed(path)
-
-    run(in_precision(theta, precision), kind.narrow, judge)
-    return lambda path: FACTOR * max(errors.get(path, 0.0), UNIT[precision])
+        watched(hook).DTransformer(self.x, theta, self.config)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from transformulary.conform.compared import Comparison, matrix
 from transformulary.conform.mistakes import MISTAKES, NAMES, Mistake
+from transformulary.conform.projection import Projection, finite, relevant
 from transformulary.errors import AlgorithmError
 from transformulary.oracle.path import parse
 from transformulary.oracle.source import read
@@ -69,6 +70,7 @@ class Lockstep:
 
     seen     path -> their value, tokens as columns
     allowed  path -> the error that counts as agreement
+    noise    path -> what rounding did there to the oracle; then faults are looked for that hide in rounding
     own      every value was computed from the oracle's own: go on with ours, and a fault is in its own line
     """
 
@@ -80,9 +82,11 @@ class Lockstep:
         theta: Theta,
         allowed: Callable[[str], float],
         own: bool = False,
+        noise: Mapping[str, Array] | None = None,
     ) -> None:
         self.seen, self.config, self.x, self.theta, self.allowed = seen, config, list(x), theta, allowed
         self.own = own
+        self.projection = Projection(noise) if noise else None
         self.findings: list[Finding] = []
         self.errors: dict[str, float] = {}
         self.adopted: dict[str, int] = {}
@@ -111,7 +115,15 @@ class Lockstep:
         self.errors[path] = error
         if error > self.allowed(path):
             self.findings.append(self._explain(path, matrix(ours), theirs, error, ":" in path))
+        elif self.projection and ":" not in path and "/" not in path:
+            self._project(self.projection, path, matrix(ours), theirs)
         self._comparison.passed(path)
+
+    def _project(self, projection: Projection, path: str, ours: Array, theirs: Array) -> None:
+        for mistake in relevant(parse(path).steps[0].label):
+            changed = _tried(lambda on: matrix(self._watch.again(on)), {mistake.key: 0})
+            if finite(changed) and np.shape(changed) == np.shape(ours) == np.shape(theirs):
+                projection.add(path, mistake, ours, changed, theirs)
 
     def _explain(self, path: str, ours: Array, theirs: Array, error: float, inside: bool) -> Finding:
         unseen = self._comparison.unseen
@@ -192,7 +204,7 @@ class Lockstep:
             try:
                 watch.algorithms.DTransformer(self.x, self.theta, self.config)
             except Stop as stop:
-                return matrix(stop.value)
+                return np.asarray(matrix(stop.value))
             raise AssertionError(f"{path} is not computed")
 
         return compute

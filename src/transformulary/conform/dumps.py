@@ -2,17 +2,17 @@
 
 A dump is a folder, or one `.npz` or `.safetensors` file.  In a folder every `.npy`, `.f32` and `.f64` file is one
 value, named like the file, and `.npz` and `.safetensors` files hold several; `.f32` and `.f64` are plain
-little-endian numbers, the last axis fastest, whose shapes stand in `shapes.json`: {"name": [rows, columns]}.
+little-endian numbers, the last axis fastest, whose shapes stand in `shapes.json`, {"name": [rows, columns]}, or are
+known to the caller.
 A name is a path, `10.6[l=1]/5.3`, or its form for file names, `10.6[l=1]+5.3`, or one that a renaming table knows.
 """
 
 from __future__ import annotations
 
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +75,13 @@ def _entries(place: Path) -> Iterator[tuple[Path, str, Array]]:
             raise DataError(f"{file} is none of {', '.join(READERS)}: what is in it, nobody can tell.")
         try:
             read = READERS[file.suffix](file)
-        except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError, NotImplementedError) as e:
-            if isinstance(e, UserError):
-                raise
-            raise DataError(f"{file} cannot be read: {str(e) or type(e).__name__}") from None
+        except UserError:
+            raise
+        except Exception as wrong:  # whatever NumPy's reader trips over in bytes that are no such file
+            if isinstance(wrong, OSError) and wrong.filename:
+                raise  # not the bytes: it cannot be opened
+            reason = " ".join(str(wrong).split()) or type(wrong).__name__
+            raise DataError(f"{file} cannot be read: {reason}") from None
         for name, array in read.items():
             if array.dtype.kind not in "fiub":
                 raise DataError(f"{file}: {name} holds {array.dtype}, and values are real numbers.")
@@ -116,6 +119,8 @@ class _Names:
 
 def _pattern(theirs: str) -> re.Pattern[str]:
     """`blocks.{l}.ln1` -> a pattern with the group l0; {l+1} is l1."""
+    if any(theirs.count(f"{{{index}") > 1 for index in "lh"):
+        raise DataError(f"the name {theirs} of the renaming table counts one thing twice.")
     escaped = re.escape(theirs)
     return re.compile(re.sub(r"\\\{([lh])(?:\\\+(1))?\\\}", lambda m: rf"(?P<{m[1]}{m[2] or 0}>\d+)", escaped))
 
@@ -138,18 +143,23 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def _shaped(array: Array, path: str, where: Path, known: Mapping[str, tuple[int, ...]] | None, tokens: str) -> Array:
-    """The array with tokens as columns, without a batch of one."""
-    if known is not None:
-        while array.ndim > len(known[path]) and array.shape[0] == 1:
-            array = array[0]
-    array = array.swapaxes(-1, -2) if tokens == "rows" and array.ndim > 1 else array
-    if known is None or array.shape == known[path]:
-        return array
-    if array.shape[::-1] == known[path]:
-        hint = "It is transposed: tokens are columns here (or say that yours are rows)."
+    """The array with tokens as columns, without a batch of one; plain numbers in the shape that is known."""
+    rows = tokens == "rows"
+    if known is None:
+        if where.suffix in RAW and not _shapes(where).exists():
+            raise DataError(f"{where} has no shape: write {_shapes(where)}, such as {{{where.stem!r}: [12, 7]}}.")
+        return array.swapaxes(-1, -2) if rows and array.ndim > 1 else array
+    due = known[path]
+    theirs = (*due[:-2], *due[:-3:-1]) if rows else due  # the shape as they have it
+    if array.shape in (theirs, (1, *theirs)) or (where.suffix in RAW and array.shape == (prod(due),)):
+        array = array.reshape(theirs)
+        return array.swapaxes(-1, -2) if rows and array.ndim > 1 else array
+    if array.shape[::-1] == theirs:
+        other = "columns" if rows else "rows"
+        hint = f"It is transposed: tokens were expected as {tokens} (tokens = {other!r} if yours are {other})."
     else:
         hint = "Either it is another value, or it comes from a run of another size."
-    raise DataError(f"{where}: {path} has the shape {array.shape}, and {known[path]} is right. {hint}")
+    raise DataError(f"{where}: {path} has the shape {array.shape}, and {theirs} is right. {hint}")
 
 
 # files
@@ -176,37 +186,38 @@ def read_safetensors(file: Path) -> dict[str, Array]:
     return arrays
 
 
-def _read_npz(file: Path) -> dict[str, Array]:
-    with np.load(file, allow_pickle=False) as opened:
-        if not isinstance(opened, np.lib.npyio.NpzFile):
-            raise DataError(f"{file} is no .npz file: it holds one array. Call it .npy.")
-        return {name: opened[name] for name in opened.files}
+def _read_numpy(file: Path) -> dict[str, Array]:
+    with file.open("rb") as opened:
+        found = np.load(opened, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return {file.stem: found}
+        return {name: found[name] for name in found.files}
 
 
-def _read_npy(file: Path) -> dict[str, Array]:
-    array = np.load(file, allow_pickle=False)
-    if not isinstance(array, np.ndarray):
-        raise DataError(f"{file} is no .npy file: it holds several arrays. Call it .npz.")
-    return {file.stem: array}
+def _shapes(file: Path) -> Path:
+    return file.with_name("shapes.json")
 
 
 def _read_raw(file: Path) -> dict[str, Array]:
-    shapes = file.with_name("shapes.json")
-    if not shapes.exists():
-        raise DataError(f"{file} has no shape: write {shapes}, such as {{{file.stem!r}: [12, 7]}}.")
-    shape = parse_object(shapes.read_bytes(), shapes).get(file.stem)
+    """Plain numbers: in the shape that shapes.json says, or, without it, one after another."""
+    width, size = int(file.suffix[2:]) // 8, file.stat().st_size
+    if size % width:
+        raise DataError(f"{file} has {size} bytes, which is no whole number of {file.suffix[1:]}: truncated.")
+    array = np.fromfile(file, f"<f{width}")
+    if not _shapes(file).exists():
+        return {file.stem: array}
+    shape = parse_object(_shapes(file).read_bytes(), _shapes(file)).get(file.stem)
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
-        raise DataError(f"{shapes} gives no shape of {file.stem}: a list of whole numbers.")
-    size, due = file.stat().st_size, int(np.prod(shape, dtype=object)) * int(file.suffix[2:]) // 8
-    if size != due:
-        raise DataError(f"{file} has {size} bytes, and the shape {shape} needs {due}.")
-    return {file.stem: np.fromfile(file, f"<f{int(file.suffix[2:]) // 8}").reshape(shape)}
+        raise DataError(f"{_shapes(file)} gives no shape of {file.stem}: a list of whole numbers.")
+    if prod(shape) != array.size:
+        raise DataError(f"{file} has {array.size} numbers, and the shape {shape} needs {prod(shape)}.")
+    return {file.stem: array.reshape(shape)}
 
 
+RAW = {".f32", ".f64"}
 READERS: dict[str, Callable[[Path], dict[str, Array]]] = {
-    ".npz": _read_npz,
-    ".npy": _read_npy,
+    ".npz": _read_numpy,
+    ".npy": _read_numpy,
     ".safetensors": read_safetensors,
-    ".f32": _read_raw,
-    ".f64": _read_raw,
+    **dict.fromkeys(sorted(RAW), _read_raw),
 }

@@ -9,8 +9,10 @@ from typing import Any
 import torch
 
 from transformulary.conform.theta import theta_of
+from transformulary.formats import describe, open_source, theta_source
+from transformulary.models import load_tokenizer, save
 from transformulary.nn import DTransformer
-from transformulary.oracle import Theta
+from transformulary.oracle import Theta, theta_from
 from transformulary.paper import DTransformerConfig
 
 
@@ -31,8 +33,6 @@ class Reference:
 
     def save(self, folder: Path) -> None:
         """Write its checkpoint, in a published format where there is one, in float64."""
-        from transformulary.models import save
-
         save(folder, self.model, self.tokenizer)
 
 
@@ -52,7 +52,7 @@ PRESETS: dict[str, DTransformerConfig] = {
 
 
 def reference(against: Any, seed: int = 0) -> Reference:
-    """The reference that `against` means: a folder, the name of a preset, or a Reference.
+    """The reference that `against` means: what `open_source` finds, the name of a preset, or a Reference.
 
     Raises CheckpointError if a folder does not hold a model.
     """
@@ -61,13 +61,10 @@ def reference(against: Any, seed: int = 0) -> Reference:
     if str(against) in PRESETS and not Path(against).exists():
         model = random_model(PRESETS[str(against)], seed)
         return Reference(str(against), model.config, theta_of(model), model=model)
-    from transformulary.models import load
-
-    loaded = load(against)
-    loaded.model.double()
-    return Reference(
-        str(against), loaded.model.config, theta_of(loaded.model), loaded.tokenizer, Path(against), loaded.model
-    )
+    source = open_source(against)
+    config, array = theta_source(source)
+    tokenizer = load_tokenizer(source.folder, describe(source))
+    return Reference(str(against), config, theta_from(config, array), tokenizer, source.folder)
 
 
 def random_model(config: DTransformerConfig, seed: int = 0) -> DTransformer:

@@ -11,6 +11,7 @@ from typing import Any
 from transformulary.conform.diagnosis import Finding
 from transformulary.conform.mistakes import Mistake
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
+from transformulary.conform.projection import Suspicion, independent
 from transformulary.oracle.path import parse
 
 #: What the lines of Algorithm 10 are, for a reader who does not have the paper at hand.
@@ -81,6 +82,8 @@ class Report:
     #: The largest error anywhere once every fault is put right; None where some fault has no explanation.
     agreement: float | None = None
     unseen: tuple[str, ...] = field(default=())
+    #: Known mistakes that cannot be told from rounding in this precision, on this input.
+    invisible: tuple[str, ...] = ()
 
     @property
     def agrees(self) -> bool:
@@ -106,6 +109,9 @@ class Report:
             said.append(f"With {these} {what} agrees to {self.agreement:.0e}.")
         if self.unseen:
             said.append(f"Not seen by themselves: {_lines_of_10(self.unseen)}.")
+        if self.invisible:
+            more = f" and {len(self.invisible) - 3} more" if len(self.invisible) > 3 else ""
+            said.append(f"Not to be told from rounding in {self.precision}: {'; '.join(self.invisible[:3])}{more}.")
         return said
 
     def __str__(self) -> str:
@@ -205,6 +211,17 @@ def faults_of(findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
         if not finding.mistakes:
             unexplained.append(finding)
     return (*(_known(entries, L) for entries in of.values()), *_unknown(unexplained, L))
+
+
+def hidden_faults(suspicions: Iterable[Suspicion]) -> tuple[Fault, ...]:
+    """Mistakes that no value shows by itself, found in the pattern of all differences."""
+    faults = []
+    for s in independent(suspicions):
+        number, _, label = s.mistake.line.partition(".")
+        sure = f"{s.coefficient:.2f} of it is there, give or take {s.deviation:.2f}"
+        says = f"{s.mistake.says} (hidden in the rounding of single values: {sure})"
+        faults.append(Fault(s.mistake.key, f"Algorithm {number}, line {label}", "", says, 0.0, 0.0, ()))
+    return tuple(faults)
 
 
 def _fewest(findings: Sequence[Finding]) -> list[Finding]:

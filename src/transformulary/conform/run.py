@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from transformulary.conform.allowance import allowances
+from transformulary.conform.allowance import Allowance
 from transformulary.conform.candidates.candidate import Candidate
 from transformulary.conform.candidates.opened import candidates_of
 from transformulary.conform.candidates.places import Table
 from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
 from transformulary.conform.notes import AGREES, DIFFERS, NOTE, Note
+from transformulary.conform.projection import Suspicion
 from transformulary.conform.reference import Reference, reference
-from transformulary.conform.report import Report, faults_of, line_of, rows_of
+from transformulary.conform.report import Report, faults_of, hidden_faults, line_of, rows_of
 from transformulary.conform.tokens import compare_ids
 from transformulary.conform.weights import compare_weights
 from transformulary.errors import CandidateError
@@ -52,10 +53,13 @@ def conform(
     notes = [note for c in found for note in _notes(c, ref, x, text)]
     errors: list[tuple[str, float, float]] = []
     findings: list[Finding] = []
+    suspicions: list[Suspicion] = []
     seen: set[str] = set()
     for c in found:
-        allowed = allowed_of(c, ref, x)
-        run = Lockstep(c.seen, ref.config, x, ref.theta, allowed, own=c.own)
+        allowed = AllowedHere(c, ref, x)
+        noise = None if c.own else allowed.noise
+        run = Lockstep(c.seen, ref.config, x, ref.theta, allowed, own=c.own, noise=noise)
+        suspicions += run.projection.suspicions() if run.projection else []
         errors += [(path, error, allowed(path)) for path, error in run.errors.items()]
         findings += run.findings
         seen |= {line_of(path) for path in run.errors}
@@ -64,8 +68,10 @@ def conform(
     unseen = [] if "10.1" in seen else _unseen(ref, seen)
     return Report(
         candidate=found[0].name, against=ref.name, precision=found[0].precision, ell=len(x),
-        rows=rows_of(errors, unseen), notes=tuple(notes), faults=faults_of(findings, ref.config.L),
+        rows=rows_of(errors, unseen), notes=tuple(notes),
+        faults=(*faults_of(findings, ref.config.L), *hidden_faults(suspicions)),
         agreement=_agreement(errors, findings), unseen=tuple(unseen),
+        invisible=tuple(s.mistake.says for s in suspicions if not (s.found or s.excluded)),
     )  # fmt: skip
 
 
@@ -89,15 +95,21 @@ def input_ids(ref: Reference, tokens: Sequence[int] | None, text: str) -> list[i
     return [(7 * t * t + 3 * t + 1) % c.N_V for t in range(min(ELL, c.ell_max))]
 
 
-def allowed_of(c: Candidate, ref: Reference, x: Sequence[int]) -> Callable[[str], float]:
-    """path -> the error that counts as agreement there: what the oracle makes in the precision of that line."""
-    by = {p: allowances(c.seen, ref.config, x, ref.theta, p) for p in {c.precision, *c.lower.values()}}
+class AllowedHere:
+    """path -> the error that counts as agreement there: what the oracle makes in the precision of that line.
 
-    def allowed(path: str) -> float:
-        lower = c.lower.get(line_of(path).partition("/")[0], c.precision)
-        return max(by[c.precision](path), by[lower](path))
+    noise  path -> what the candidate's own precision did there to the oracle
+    """
 
-    return allowed
+    def __init__(self, c: Candidate, ref: Reference, x: Sequence[int]) -> None:
+        self.precision, self.lower = c.precision, c.lower
+        precisions = {c.precision, *c.lower.values()}
+        self.by = {p: Allowance(c.seen, ref.config, x, ref.theta, p) for p in precisions}
+        self.noise = self.by[c.precision].noise
+
+    def __call__(self, path: str) -> float:
+        lower = self.lower.get(line_of(path).partition("/")[0], self.precision)
+        return max(self.by[self.precision](path), self.by[lower](path))
 
 
 def _notes(c: Candidate, ref: Reference, x: Sequence[int], text: str) -> list[Note]:

@@ -73,7 +73,7 @@ def _write_case(folder: Path, r: Run) -> dict[str, Any]:
         "values": {
             path: {
                 "shape": list(array.shape),
-                "axes": list(axes(path, array.ndim)),
+                "axes": axes(path),
                 "roundoffs": r.roundoffs[path],
             }
             for path, array in r.values.items()

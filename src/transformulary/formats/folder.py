@@ -13,16 +13,29 @@ from numpy.typing import NDArray
 
 from transformulary.errors import CheckpointError, ConfigError
 from transformulary.formats.format import Format, Origin
+from transformulary.formats.gguf_models import GGUF_GPT2, GGUF_LLAMA
 from transformulary.formats.gpt2 import GPT2
+from transformulary.formats.gpt_neo import GPT_NEO
+from transformulary.formats.llama import LLAMA
+from transformulary.formats.mistral import MISTRAL
 from transformulary.formats.names import TIED, member, place
 from transformulary.formats.native import NATIVE
+from transformulary.formats.qwen2 import QWEN2
 from transformulary.formats.sources import Source, open_source
 from transformulary.paper import DTransformerConfig
 
 #: In the order of preference: a model is saved in the first format that can express its config.
-FORMATS = (GPT2, NATIVE)
+FORMATS = (GPT2, GPT_NEO, LLAMA, MISTRAL, QWEN2, NATIVE)
 #: Those that can be read.
-READABLE = FORMATS
+READABLE = (*FORMATS, GGUF_GPT2, GGUF_LLAMA)
+#: Formats near to these, and the line that we have no place for.
+REFUSED = {
+    "qwen3": "a norm of every query and key (q_norm, k_norm)",
+    "gemma": "norms that multiply by 1 + gamma",
+    "gemma2": "norms that multiply by 1 + gamma, and norms after each half of a layer",
+    "phi3": "W_q, W_k and W_v, and gate and up, in one matrix each",
+    "mixtral": "several MLPs of which a router chooses",
+}
 
 
 @dataclass(frozen=True)
@@ -62,6 +75,8 @@ def understood(theirs: dict[str, Any], file: object) -> tuple[Format, DTransform
     """
     kind = theirs.get("model_type")
     form = next((known for known in READABLE if known.model_type == kind), None)
+    if isinstance(kind, str) and kind in REFUSED:
+        raise CheckpointError(f"{file}: {kind} has {REFUSED[kind]}, which we do not compute.")
     if form is None:
         readable = ", ".join(known.model_type for known in READABLE)
         raise CheckpointError(f"{file}: model_type = {kind!r} is none of those that can be read: {readable}.")

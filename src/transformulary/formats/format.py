@@ -54,6 +54,20 @@ class Key:
         return next((theirs for theirs, mine in self.values.items() if mine == value), None)
 
 
+@dataclass(frozen=True)
+class Keys:
+    """Several of their keys that set fields of ours together.
+
+    theirs  the keys that it understands
+    read    their config -> our fields; raises ConfigError for a value that we do not compute
+    write   our fields -> their keys
+    """
+
+    theirs: tuple[str, ...]
+    read: Callable[[dict[str, Any]], dict[str, Any]]
+    write: Callable[[dict[str, Any]], dict[str, Any]]
+
+
 class Operation(Protocol):
     """A reversible change of one tensor on its way between their file and our model; `c` is the model's config."""
 
@@ -125,7 +139,8 @@ class Format:
     """One published format.
 
     model_type  how its config.json calls itself
-    keys        their keys that set a field of ours
+    keys        their keys that set a field of ours, or several together
+    fixed       our fields that no key of theirs can change
     required    their keys that change the mathematics, and the only value that we compute
     harmless    their keys that change no number of a forward pass
     weights     their tensors
@@ -135,8 +150,9 @@ class Format:
     """
 
     model_type: str
-    keys: tuple[Key, ...]
+    keys: tuple[Key | Keys, ...]
     weights: tuple[Rule, ...]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
     required: Mapping[str, Any] = field(default_factory=dict)
     harmless: frozenset[str] = frozenset()
     buffers: tuple[str, ...] = ()
@@ -151,18 +167,22 @@ class Format:
                     f"{key} = {theirs[key]!r} is not computed, only {key} = {value!r}. "
                     f"Loading it anyway would give wrong numbers without any error."
                 )
-        known = {key.theirs for key in self.keys} | set(self.required) | self.harmless | OUR_KEYS
+        known = {name for key in self.keys for name in _theirs(key)} | set(self.required) | self.harmless | OUR_KEYS
         if unknown := sorted(set(theirs) - known):
             close = get_close_matches(unknown[0], known, 1)
             hint = f" Did you mean {close[0]}?" if close else ""
             raise ConfigError(f"{unknown[0]} = {theirs[unknown[0]]!r} has no rule: it might change the numbers.{hint}")
-        given = {key.ours: key.read(theirs) for key in self.keys}
+        given = dict(self.fixed)
+        for entry in self.keys:
+            given |= entry.read(theirs) if isinstance(entry, Keys) else {entry.ours: entry.read(theirs)}
         return DTransformerConfig.from_dict({name: value for name, value in given.items() if value is not None})
 
     def write_config(self, config: DTransformerConfig) -> dict[str, Any]:
         """Their config.json for this config, which `expresses` allows."""
-        ours = config.to_dict()
-        return {"model_type": self.model_type, **self.writes} | {key.theirs: key.write(ours) for key in self.keys}
+        ours, theirs = config.to_dict(), {"model_type": self.model_type, **self.writes}
+        for key in self.keys:
+            theirs |= key.write(ours) if isinstance(key, Keys) else {key.theirs: key.write(ours)}
+        return theirs
 
     def expresses(self, config: DTransformerConfig) -> bool:
         """True where what would be written reads back as the same config."""
@@ -239,6 +259,10 @@ class Format:
 
 #: What we add to any format's config.json: facts about the folder, none about the mathematics.
 OUR_KEYS = frozenset({"model_type", "transformulary"})
+
+
+def _theirs(key: Key | Keys) -> tuple[str, ...]:
+    return key.theirs if isinstance(key, Keys) else (key.theirs,)
 
 
 def unwrapped(name: str) -> str:

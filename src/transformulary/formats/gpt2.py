@@ -3,6 +3,16 @@
 from transformulary.formats.format import Format, Key, Rule, Transposed
 from transformulary.formats.names import JOINT
 
+#: What `transformers` calls a function; the first name of each is written.
+ACTIVATIONS = {
+    "gelu_new": "gelu_tanh",
+    "gelu": "gelu",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+    "gelu_pytorch_tanh": "gelu_tanh",
+}
+
 KEYS = (
     Key("vocab_size", "N_V", 50257),
     Key("n_positions", "ell_max", 1024),
@@ -10,19 +20,7 @@ KEYS = (
     Key("n_layer", "L", 12),
     Key("n_head", "H", 12),
     Key("n_inner", "d_mlp", lambda theirs: 4 * theirs.get("n_embd", 768)),
-    Key(
-        "activation_function",
-        "activation",
-        "gelu_new",
-        {
-            "gelu_new": "gelu_tanh",
-            "gelu": "gelu",
-            "relu": "relu",
-            "silu": "silu",
-            "swish": "silu",
-            "gelu_pytorch_tanh": "gelu_tanh",
-        },
-    ),
+    Key("activation_function", "activation", "gelu_new", ACTIVATIONS),
     Key("layer_norm_epsilon", "eps", 1e-5),
     Key("scale_attn_weights", "scale", True, {True: "sqrt", False: "none"}),
     Key("tie_word_embeddings", "tied", True),

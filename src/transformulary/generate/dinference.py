@@ -88,7 +88,7 @@ def last_logits(model: DTransformer, crop: bool) -> Logits:
 
     It does not where some tokens look at later ones, nor where the window of `crop` moves, and with it every position.
     """
-    grows = all(mask.causal for mask in model.config.mask)
+    grows = model.config.remembers
     past, seen = model.new_cache() if grows else [], 0
 
     def logits(x: list[int]) -> Float[Tensor, "N_V"]:

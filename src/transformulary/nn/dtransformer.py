@@ -72,12 +72,17 @@ class DTransformer(nn.Module):
     def new_cache(self) -> list[Remember]:
         """A past for `forward`, still empty: one memory of keys and values per layer.
 
-        Raises ConfigError if some layer's tokens look at later ones: their keys would change as the text grows.
+        Raises ConfigError if keys change as the text grows: tokens look at later ones, or frequencies are dynamic.
         """
         if ahead := [str(mask) for mask in self.config.mask if not mask.causal]:
             raise ConfigError(
                 f"mask {ahead[0]} lets a token look at later ones, so keys and values change as the text grows "
                 f"and cannot be remembered: give the model the whole sequence each time."
+            )
+        if not self.config.remembers:
+            raise ConfigError(
+                "dynamic frequencies depend on the length, so every key turns anew as the text grows and cannot be "
+                "remembered: give the model the whole sequence each time."
             )
         return [Remember() for _ in self.layers]
 

@@ -93,17 +93,68 @@ class Rotation:
         return torch.cat([a * cos - b * sin, b * cos + a * sin], -1).to(Q.dtype)
 
 
+Frequencies = Float[Tensor, " pairs"]
+
+
+def geometric(c: Config, T: Tensor) -> Frequencies:
+    """omega_i = base^(-2 i / d_attn), i from 0: line 1 of Algorithm 4r; T is the length of the sequence."""
+    i = torch.arange(c.d_attn // 2, dtype=torch.float64, device=T.device)
+    return c.base ** (-2 * i / c.d_attn)
+
+
+def dynamic(c: Config, T: Tensor) -> Frequencies:
+    """As if base were larger, the more so the longer the sequence is beyond ell_train ("NTK")."""
+    longer = c.factor * T.clamp(min=c.ell_train).double() / c.ell_train - (c.factor - 1)
+    i = torch.arange(c.d_attn // 2, dtype=torch.float64, device=T.device)
+    return geometric(c, T) * longer ** (-2 * i / (c.d_attn - 2))
+
+
+def yarn(c: Config, T: Tensor) -> Frequencies:
+    """As they are up to one pair, slower by `factor` from another on, mixed between them."""
+    i = torch.arange(c.d_attn // 2, dtype=torch.float64, device=T.device)
+    first, last = max(math.floor(pair(c, c.beta_fast)), 0), min(math.ceil(pair(c, c.beta_slow)), c.d_attn - 1)
+    return mixed(geometric(c, T), c.factor, 1 - ramp(i, first, last))
+
+
+def pair(c: Config, turns: float) -> float:
+    """The number of the pair, from 0 and not whole, that turns so often within ell_train tokens."""
+    return c.d_attn * math.log(c.ell_train / (2 * math.pi * turns)) / (2 * math.log(c.base))
+
+
+def llama3(c: Config, T: Tensor) -> Frequencies:
+    """Slower by `factor` if they turn rarely within ell_train tokens, as they are if often, mixed in between."""
+    omega = geometric(c, T)
+    return mixed(omega, c.factor, ramp(c.ell_train * omega / (2 * math.pi), c.beta_slow, c.beta_fast))
+
+
+def mixed(omega: Tensor, factor: float, kept: Tensor) -> Tensor:
+    """The part `kept` of each frequency as it is, the rest slower by `factor`."""
+    return kept * omega + (1 - kept) * omega / factor
+
+
+def ramp(x: Tensor, a: int | float, b: int | float) -> Tensor:
+    """0 up to a, 1 from b on, a line in between; a step where a = b."""
+    return (x > a).double() if a == b else ((x - a) / (b - a)).clamp(0, 1)
+
+
+FREQUENCIES: dict[str, Callable[[Config, Tensor], Frequencies]] = {
+    "geometric": geometric,
+    "linear": lambda c, T: geometric(c, T) / c.factor,
+    "dynamic": dynamic,
+    "yarn": yarn,
+    "llama3": llama3,
+}
+
+
 @dataclass(frozen=True)
 class Rotary:
-    """The rotation of positions t, omega_i = base^(-2 i / d_attn), i from 0."""
+    """The rotation of positions t, the last ones of a sequence."""
 
-    base: float
-    d_attn: int
+    c: Config
 
     def __call__(self, t: Int[Tensor, " ell"]) -> Rotation:
-        i = torch.arange(self.d_attn // 2, dtype=torch.float64, device=t.device)
-        angles = t[:, None] * self.base ** (-2 * i / self.d_attn)
-        return Rotation(angles.cos(), angles.sin())
+        angles = t[:, None] * FREQUENCIES[self.c.frequencies](self.c, t[-1] + 1)
+        return Rotation(self.c.attention_factor * angles.cos(), self.c.attention_factor * angles.sin())
 
 
 @dataclass(frozen=True)
@@ -122,5 +173,5 @@ POSITIONS = {
     "sinusoid_vaswani": Positions(lambda c: Sinusoid(c, vaswani_frequency, interleaved)),
     "sinusoid_halves": Positions(lambda c: Sinusoid(c, vaswani_frequency)),
     "sinusoid_t2t": Positions(lambda c: Sinusoid(c, t2t_frequency)),
-    "rotary": Positions(rotation=lambda c: Rotary(c.base, c.d_attn)),
+    "rotary": Positions(rotation=lambda c: Rotary(c)),
 }

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformulary.errors import ConfigError
-from transformulary.nn.positions import POSITIONS
+from transformulary.nn.positions import FREQUENCIES, POSITIONS
 from transformulary.paper import Config
 
 
@@ -55,6 +55,7 @@ TABLES: dict[str, dict[str, Any]] = {
     },
     "mlp": {"plain": Plain, "gated": Gated},
     "positions": POSITIONS,
+    "frequencies": FREQUENCIES,
     "scale": {"sqrt": lambda c: 1 / math.sqrt(c.d_attn), "none": lambda c: 1.0},
     "embedding_scale": {"none": lambda c: 1.0, "sqrt": lambda c: math.sqrt(c.d_e)},
 }

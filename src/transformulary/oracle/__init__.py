@@ -21,7 +21,7 @@ _HOME = {
     "lazy": ["LazyArray", "lazy_theta"],
     "precision": ["PRECISIONS", "in_precision"],
     "watch": ["Variant", "Watch", "watched", "record"],
-    "values": ["as_array", "axes"],
+    "values": ["axes", "numbers"],
     "notation": ["softmax", "GELU", "GELU_tanh", "ReLU", "SiLU"],
 }  # fmt: skip
 _MODULE = {name: module for module, names in _HOME.items() for name in names}

@@ -22,13 +22,18 @@ from transformulary.oracle.notation import (
     ReLU,
     SiLU,
     bucket,
+    ceil,
     columns,
     cos,
     exp,
+    floor,
     indices,
     inf,
     interleaved,
+    log,
     matrix,
+    pi,
+    ramp,
     rows,
     sin,
     softmax,
@@ -145,8 +150,8 @@ def Attention(X: Array, Z: Array, /, W_qkv: Theta, Mask: Rule, c: Any = PAPER) -
     K = W_qkv.W_k @ Z + W_qkv.b_k[:, None]  # 2
     V = W_qkv.W_v @ Z + W_qkv.b_v[:, None]  # 3
     if c.positions == "rotary":
-        Q = columns(rotate(Q[:, t], t, c) for t in range(ell_x))  # 3a
-        K = columns(rotate(K[:, t], t, c) for t in range(ell_z))  # 3b
+        Q = columns(rotate(Q[:, t], t, ell_z, c) for t in range(ell_x))  # 3a
+        K = columns(rotate(K[:, t], t, ell_z, c) for t in range(ell_z))  # 3b
     if c.positions == "relative":
         S = matrix(
             [
@@ -169,16 +174,40 @@ def Attention(X: Array, Z: Array, /, W_qkv: Theta, Mask: Rule, c: Any = PAPER) -
 
 
 @algorithm("4r")
-def rotate(q: Array, ell: Position, /, c: Any) -> Array:
+def rotate(q: Array, ell: Position, T: int, /, c: Any) -> Array:
     """q^ <- rotate(q, ell): rotary positions, halves paired (Llama as published by Hugging Face).
+
+    Lines 1a to 1d slow frequencies down for sequences longer than the ell_train tokens of training: dynamic ones
+    depend on the length of the sequence, so that every key turns anew when a token is added; `ramp` says how far
+    yarn (by the number of a pair) and llama3 (by its turns within ell_train tokens) slow down or keep a frequency.
 
     q:    (d_attn)  a query or a key, d_attn even
     ell:  its position
+    T:    the length of the sequence, in tokens
     """
     d_attn = len(q)
     omega = [c.base ** (-2 * i / d_attn) for i in range(d_attn // 2)]  # 1
-    a = [q[i] * cos(omega[i] * ell) - q[i + d_attn // 2] * sin(omega[i] * ell) for i in range(d_attn // 2)]  # 2
-    b = [q[i + d_attn // 2] * cos(omega[i] * ell) + q[i] * sin(omega[i] * ell) for i in range(d_attn // 2)]  # 3
+    if c.frequencies == "linear":
+        omega = [omega[i] / c.factor for i in range(d_attn // 2)]  # 1a
+    elif c.frequencies == "dynamic":
+        g = c.factor * max(T, c.ell_train) / c.ell_train - (c.factor - 1)  # 1a
+        omega = [omega[i] * g ** (-2 * i / (d_attn - 2)) for i in range(d_attn // 2)]  # 1b
+    elif c.frequencies == "yarn":
+        i_fast = max(floor(d_attn * log(c.ell_train / (2 * pi * c.beta_fast)) / (2 * log(c.base))), 0)  # 1a
+        i_slow = min(ceil(d_attn * log(c.ell_train / (2 * pi * c.beta_slow)) / (2 * log(c.base))), d_attn - 1)  # 1b
+        r = [ramp(i, i_fast, i_slow) for i in range(d_attn // 2)]  # 1c
+        omega = [(1 - r[i]) * omega[i] + r[i] * omega[i] / c.factor for i in range(d_attn // 2)]  # 1d
+    elif c.frequencies == "llama3":
+        r = [ramp(c.ell_train * omega[i] / (2 * pi), c.beta_slow, c.beta_fast) for i in range(d_attn // 2)]  # 1a
+        omega = [r[i] * omega[i] + (1 - r[i]) * omega[i] / c.factor for i in range(d_attn // 2)]  # 1b
+    a = [
+        c.attention_factor * (q[i] * cos(omega[i] * ell) - q[i + d_attn // 2] * sin(omega[i] * ell))
+        for i in range(d_attn // 2)
+    ]  # 2
+    b = [
+        c.attention_factor * (q[i + d_attn // 2] * cos(omega[i] * ell) + q[i] * sin(omega[i] * ell))
+        for i in range(d_attn // 2)
+    ]  # 3
     q_hat = stacked(a, b)  # 4
     return q_hat
 

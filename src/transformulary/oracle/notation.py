@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import reduce
+from math import ceil, floor, pi
 from operator import add
 from typing import Any
 
@@ -26,15 +27,19 @@ __all__ = [
     "ReLU",
     "SiLU",
     "bucket",
+    "ceil",
     "columns",
     "cos",
     "exp",
+    "floor",
     "indices",
     "inf",
     "interleaved",
     "log",
     "matrix",
+    "pi",
     "proportional",
+    "ramp",
     "randomly",
     "rows",
     "sample",
@@ -52,7 +57,7 @@ Array = NDArray[Any]
 #: Functions with a name in the formulas; their results can be watched.  The others only build arrays.
 NAMED = frozenset(
     {"softmax", "GELU", "GELU_tanh", "ReLU", "SiLU", "Phi", "exp", "log", "sin", "cos", "sqrt", "tanh"}
-    | {"bucket", "gradient", "proportional", "randomly", "sample"}
+    | {"bucket", "gradient", "proportional", "ramp", "randomly", "sample"}
 )
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -172,6 +177,11 @@ def bucket(distance: int, both_ways: bool) -> int:
         return first + n
     far = half + int(math.log(n / half) / math.log(128 / half) * (n_b - half))
     return first + min(far, n_b - 1)
+
+
+def ramp(x: float, a: float, b: float) -> float:
+    """0 up to a, 1 from b on, a line in between; a step where a = b."""
+    return float(x > a) if a == b else max(0.0, min(1.0, (x - a) / (b - a)))
 
 
 def randomly(a: Any, b: Any, p: float, rng: np.random.Generator) -> Any:

@@ -33,6 +33,7 @@ SLOTS: dict[str, tuple[str, ...]] = {
         "relative",
         "bucketed",
     ),
+    "frequencies": ("geometric", "linear", "dynamic", "yarn", "llama3"),
     "scale": ("sqrt", "none"),
     "embedding_scale": ("none", "sqrt"),
 }
@@ -57,6 +58,13 @@ class Choices:
     positions        where tokens get their position from: Algorithm 2 (learned), nowhere (none), a formula
                      (sinusoid...), or inside attention (rotary, relative, bucketed)
     base             of rotary positions: omega_i = base^(-2 (i - 1) / d_attn)
+    frequencies      of rotary positions: those of base as they are (geometric), or slowed down for more tokens than a
+                     model was trained with: all alike (linear), by the length of the sequence (dynamic, "NTK"), or by
+                     how often each turns within ell_train tokens (yarn, llama3); lines 1a to 1d of Algorithm 4r
+    factor           by which frequencies are divided where they are slowed down, at least 1
+    beta_slow        turns within ell_train tokens below which yarn and llama3 slow a frequency down in full
+    beta_fast        turns above which they leave it alone, more than beta_slow; published: 32 (yarn), 4 (llama3)
+    attention_factor  of rotated queries and keys; published for yarn: 0.1 log(factor) + 1
     scale            of the scores in line 6 of Algorithm 4: sqrt (divide by sqrt(d_attn)) or none
     embedding_scale  of the token embedding: none, or sqrt (multiply by sqrt(d_e))
     embedding_norm   a norm after the embedding (line 3a)
@@ -75,6 +83,11 @@ class Choices:
     mlp: str = "plain"
     positions: str = "learned"
     base: float = 10000.0
+    frequencies: str = "geometric"
+    factor: float = 1.0
+    beta_slow: float = 1.0
+    beta_fast: float = 32.0
+    attention_factor: float = 1.0
     scale: str = "sqrt"
     embedding_scale: str = "none"
     embedding_norm: bool = False
@@ -86,9 +99,16 @@ class Choices:
             self._check(f.name, str(f.type))
         if not 0 <= self.eps <= float_info.max:
             raise self._wrong("eps", "must be 0 or a positive number")
-        if not 0 < self.base <= float_info.max:
-            raise self._wrong("base", "must be a positive number")
-        self._set(eps=float(self.eps), base=float(self.base))
+        for name in ("base", "beta_slow", "attention_factor"):
+            if not 0 < getattr(self, name) <= float_info.max:
+                raise self._wrong(name, "must be a positive number")
+        if not 1 <= self.factor <= float_info.max:
+            raise self._wrong("factor", "must be at least 1: positions are brought closer together, not apart")
+        if not self.beta_slow < self.beta_fast <= float_info.max:
+            raise self._wrong("beta_fast", f"must be more than beta_slow = {self.beta_slow!r}")
+        if self.frequencies == "yarn" and self.base == 1:
+            raise self._wrong("base", "must not be 1: yarn divides by its logarithm")
+        self._set(**{f.name: float(getattr(self, f.name)) for f in fields(self) if f.type == "float"})
         self._resolve_absent()
 
     def _set(self, **resolved: Any) -> None:
@@ -135,6 +155,7 @@ class Sizes(Choices):
     H_kv     heads of keys and values; H_kv = H is the paper, fewer are "grouped queries"; divides H
     d_attn   width of a query and of a key, d_e / H unless given
     d_mid    width of a value, d_attn unless given
+    ell_train  tokens that the model was trained with before its frequencies were slowed down, ell_max unless given
     """
 
     N_V: int
@@ -142,9 +163,10 @@ class Sizes(Choices):
     H: int
     d_e: int
     d_mlp: int
-    H_kv: int = None  # type: ignore[assignment]  # resolved below, like the next two
+    H_kv: int = None  # type: ignore[assignment]  # resolved below, like the next three
     d_attn: int = None  # type: ignore[assignment]
     d_mid: int = None  # type: ignore[assignment]
+    ell_train: int = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -160,10 +182,15 @@ class Sizes(Choices):
             )
         self._default("d_attn", self.d_e // self.H)
         self._default("d_mid", self.d_attn)
+        self._default("ell_train", self.ell_max)
         if self.H % self.H_kv:
             raise self._wrong("H_kv", f"does not divide H = {self.H}: every key/value head serves H / H_kv query heads")
         if self.positions == "rotary" and self.d_attn % 2:
             raise self._wrong("d_attn", "is odd, and rotary positions turn pairs of numbers. Make d_attn even")
+        if self.positions == "rotary" and self.frequencies == "dynamic" and self.d_attn == 2:
+            raise self._wrong(
+                "d_attn", "is too small: dynamic frequencies keep the first pair and slow down the others"
+            )
         if self.positions in PAIRED and self.d_e % 2:
             raise self._wrong(
                 "d_e",
@@ -240,6 +267,15 @@ class DTransformerConfig(Sizes):
             raise self._wrong("mask", "must be one mask or a list of at least one")
         parsed = tuple(parse_mask(mask) if isinstance(mask, str) else mask for mask in masks)
         self._set(mask=parsed)
+
+    @property
+    def remembers(self) -> bool:
+        """True where later tokens leave the keys and values of earlier ones as they are, so that they can be cached.
+
+        They do not where a token looks at later ones, nor where the frequencies depend on the length.
+        """
+        lengthens = self.positions == "rotary" and self.frequencies == "dynamic"
+        return all(mask.causal for mask in self.mask) and not lengthens
 
 
 @dataclass(frozen=True, kw_only=True)

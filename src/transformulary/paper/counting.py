@@ -193,6 +193,8 @@ def cache_bytes(config: Config, ell: int, ell_z: int | None = None, dtype: str =
     encoder-decoder also keeps those of the `ell_z` tokens of context.  Where tokens look at later ones (an encoder, a
     mask that is not causal) a new token changes what the others become and nothing can be kept: 0.
 
+    The same holds for dynamic frequencies of rotary positions.
+
     Raises ConfigError for lengths as in `flops`, and for a dtype as in `weight_bytes`.
     """
     z = _context(config, ell, ell_z)
@@ -202,8 +204,7 @@ def cache_bytes(config: Config, ell: int, ell_z: int | None = None, dtype: str =
         case ETransformerConfig():
             tokens = 0
         case DTransformerConfig():
-            causal = all(mask.causal for mask in config.mask)
-            tokens = sum(n * mask.kept(ell) for mask, n in _cycle(config)) if causal else 0
+            tokens = sum(n * mask.kept(ell) for mask, n in _cycle(config)) if config.remembers else 0
     return tokens * config.H_kv * (config.d_attn + config.d_mid) * _bytes(dtype)
 
 

@@ -201,6 +201,12 @@ activation       \r{activation}        =    -               which function bends
 mlp              \r{mlp}               =    -               whether an MLP has a gate
 positions        \r{positions}         =    -               where tokens get their position from
 base             \r{base}              =    (0,oo)          of rotary positions: omega_i = base^(-2 (i - 1) / d_attn)
+frequencies      \r{frequencies}       =    -               how rotary frequencies are slowed down for long sequences
+factor           \r{factor}            =    [1,oo)          by how much they are slowed down
+ell_train        \ell_{\r{train}}      ℓtrain  N            tokens of a sequence in training, before that
+beta_slow        \beta_{\r{slow}}      β_slow  (0,oo)       turns in ell_train tokens below which a frequency is slowed
+beta_fast        \beta_{\r{fast}}      β_fast  (0,oo)       turns in ell_train tokens above which it is not
+attention_factor  \r{attention\_factor}  =    (0,oo)        of rotated queries and keys
 scale            \r{scale}             =    -               what scores are divided by
 embedding_scale  \r{embedding\_scale}  =    -               what token embeddings are multiplied by
 embedding_norm   \r{embedding\_norm}   =    -               whether a norm follows the embedding, line 3a

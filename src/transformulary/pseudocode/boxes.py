@@ -22,6 +22,7 @@ from transformulary.pseudocode.statements import Parts, lines
 SPACES = {
     "v": "V",
     "ell": "[ell_max]",
+    "T": "naturals",
     "delta": "integers",
     "s": "[segments] length(x)",
     "p": "Delta(V)",

@@ -17,6 +17,7 @@ DEFINITIONS = {
     "GELU_tanh": ("GELU_tanh(x)", "x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))", "for every entry x"),
     "ReLU": ("ReLU(x)", "max(0, x)", "for every entry x"),
     "SiLU": ("SiLU(x)", "x / (1 + exp(-x))", "for every entry x"),
+    "ramp": ("ramp(x, a, b)", "max(0, min(1, (x - a) / (b - a)))", "; a step at a where a = b"),
     "bucket": ("bucket(r, b)", "", "is T5's bucket, from 0 to 31, of the distance r; b: later tokens are seen"),
 }
 

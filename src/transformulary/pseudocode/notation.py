@@ -36,9 +36,9 @@ BUNDLES = {"W": "", "W_enc": "enc", "W_dec": "dec", "W_ed": "e/d"}
 #: Names whose values are token ids: from 0 in the source, from 1 in print.
 TOKENS = frozenset({"x", "z", "s", "x_hat", "x_tilde", "y", "mask_token", "bos_token", "eos_token"})
 #: Names that are numbers, or lists of numbers: a product with one of them is no product of arrays.
-SCALARS = frozenset({"alpha", "eta", "m", "tau", "omega", "delta", "a", "b"})
+SCALARS = frozenset({"alpha", "eta", "m", "tau", "omega", "delta", "a", "b", "g"})
 #: Functions whose values are numbers where lines use them as factors.
-SCALAR_FUNCTIONS = frozenset({"sqrt", "sin", "cos"})
+SCALAR_FUNCTIONS = frozenset({"sqrt", "sin", "cos", "log"})
 #: Arguments that are not printed: the choices of the model, and the source of chance.
 HIDDEN = frozenset({"c", "rng"})
 #: Functions that are printed under another name.

@@ -47,8 +47,9 @@ def _lacks(bias: str) -> Condition:
     return lambda c: bias in c.absent
 
 
-def _gated(c: DTransformerConfig) -> bool:
-    return c.mlp == "gated"
+def _layer_norm(c: DTransformerConfig) -> bool:
+    """Theirs is seen after the multiplication by gamma; in RMSnorm before it."""
+    return c.norm == "layer_norm"
 
 
 def _plain(c: DTransformerConfig) -> bool:
@@ -121,7 +122,7 @@ TRANSFORMER_LENS = (
     Name("10.2[t]:W_e", "hook_embed", "[0, {t}]"),
     Name("10.2[t]:W_p", "hook_pos_embed", "[0, {t}]"),
     Name("10.3", "blocks.0.hook_resid_pre"),
-    Name("10.5[l]", block + "ln1.hook_normalized"),
+    Name("10.5[l]", block + "ln1.hook_normalized", when=_layer_norm),
     Name(f"{HEAD}/4.1", attn + "hook_q", "[0, :, {h}].T"),
     Name(f"{HEAD}/4.2", attn + "hook_k", "[0, :, {g}].T"),
     Name(f"{HEAD}/4.3", attn + "hook_v", "[0, :, {g}].T"),
@@ -132,13 +133,13 @@ TRANSFORMER_LENS = (
     Name("10.6[l]/5.4", block + "hook_attn_out"),
     Name("10.6[l]:MHAttention", block + "hook_attn_out"),
     Name("10.6[l]", block + "hook_resid_mid"),
-    Name("10.7[l]", block + "ln2.hook_normalized"),
+    Name("10.7[l]", block + "ln2.hook_normalized", when=_layer_norm),
     Name("10.8[l]:W_mlp1", mlp + "hook_pre", when=_lacks("b_mlp1")),
     Name("10.8[l]:W_mlp3", mlp + "hook_pre_linear"),
     Name("10.8[l]:ACTIVATION", mlp + "hook_post", when=_plain),
     Name("10.8[l]:W_mlp2", block + "hook_mlp_out", when=_lacks("b_mlp2")),
     Name("10.8[l]", block + "hook_resid_post"),
-    Name("10.10", "ln_final.hook_normalized"),
+    Name("10.10", "ln_final.hook_normalized", when=_layer_norm),
 )
 
 _COMMON = (
@@ -192,7 +193,7 @@ def names(path: str, config: DTransformerConfig, model_type: str, ell: int) -> l
     Args:
         path: a path of Algorithm 10.
         config: the model.
-        model_type: what its config.json calls its kind.
+        model_type: what its config.json calls its kind; "gguf llama" has the names of "llama".
         ell: the number of tokens.
     """
     indices = {name: value - 1 for step in parse(path).steps for name, value in step.indices}
@@ -207,8 +208,9 @@ def names(path: str, config: DTransformerConfig, model_type: str, ell: int) -> l
 def _entries(path: str, model_type: str) -> Iterator[tuple[str, Name]]:
     pattern = re.sub(r"=\d+", "", path)
     pattern = re.sub(r":(GELU|GELU_tanh|ReLU|SiLU)$", ":ACTIVATION", pattern)
+    kind = model_type.removeprefix("gguf ")
     for program, tables in NAMES.items():
-        for entry in tables.get(model_type, tables.get("", ())):
+        for entry in tables.get(kind, tables.get("", ())):
             if entry.path == pattern:
                 yield program, entry
 

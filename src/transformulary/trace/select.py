@@ -85,18 +85,8 @@ def kinds(config: DTransformerConfig) -> tuple[str, ...]:
 
     Found by running a model of the same lines with one layer, one head, one token, and the smallest sizes.
     """
-    small: dict[str, Any] = {
-        "N_V": 2,
-        "ell_max": 2,
-        "L": 1,
-        "H": 1,
-        "H_kv": 1,
-        "d_e": 4,
-        "d_mlp": 1,
-        "d_attn": 2,
-        "d_mid": 1,
-    }
-    tiny = replace(config, **small, mask=(Causal(),), eps=config.eps or 1e-5)
+    small: dict[str, Any] = dict.fromkeys(("L", "H", "H_kv", "d_mlp", "d_mid"), 1) | {"N_V": 2, "ell_max": 2}
+    tiny = replace(config, **small, d_e=4, d_attn=4, mask=(Causal(),), eps=config.eps or 1e-5)
     return tuple(record("DTransformer", [0], random_theta(tiny, np.random.default_rng(0)), tiny))
 
 

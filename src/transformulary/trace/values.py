@@ -58,11 +58,13 @@ LACKS = {"t": {"ell", "ell_x", "ell_z"}, "t_x": {"ell_x"}, "t_z": {"ell_z"}, "i"
 TOKENS = ("ell", "ell_x", "ell_z")
 
 
-def axes(path: str) -> list[str]:
-    """What runs along each axis of the value at a path of Algorithm 10, by the paper's names.
+def axes(path: str, value: NDArray[Any]) -> list[str]:
+    """What runs along each axis of the value at a path of Algorithm 10, by the paper's names; a number has none.
 
     ell_x counts the tokens that ask, ell_z those that are asked.
     """
+    if not value.ndim:
+        return []
     parsed = parse(path)
     last = parsed.steps[-1]
     lacks = set[str]().union(*(LACKS.get(name, set()) for name, _ in last.indices))

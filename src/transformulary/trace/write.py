@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary import __version__
-from transformulary.errors import DataError
+from transformulary.errors import ConfigError
 from transformulary.files import new_folder
 from transformulary.oracle import Theta, watched
 from transformulary.oracle.path import to_filename
@@ -63,7 +63,7 @@ def trace(
         OSError: the files cannot be written; nothing is left of them.
     """
     if format not in FORMATS:
-        raise DataError(f"format = {format!r} is none of {', '.join(FORMATS)}.")
+        raise ConfigError(f"format = {format!r} is none of {', '.join(FORMATS)}.")
     patterns = list(at) or default(config)
     selection, lines = Selection(patterns, config, len(x)), Lines(config)
     model_type = (about or {}).get("model_type", "")
@@ -75,7 +75,8 @@ def trace(
 
             def keep(path: str, value: Any) -> Any:
                 if selection.wants(path):
-                    array, names_of_axes = numbers(value), axes(path)
+                    array = numbers(value)
+                    names_of_axes = axes(path, array)
                     values.append({
                         "path": path, **write(path, array), "shape": list(array.shape), "axes": names_of_axes,
                         "token_axis": token_axis(names_of_axes), **lines.about(path),
@@ -104,7 +105,7 @@ class Writer(AbstractContextManager[Callable[[str, Array], dict[str, str]]]):
     def stored(self, array: Array) -> Array:
         """Whole numbers as int64; the others in the precision of the files."""
         whole = array.dtype.kind in "iub"
-        return np.ascontiguousarray(array, "<i8" if whole else self.dtype)
+        return np.asarray(array, "<i8" if whole else self.dtype, order="C")
 
     def write(self, path: str, array: Array) -> dict[str, str]:
         raise NotImplementedError

@@ -1,0 +1,127 @@
+"""GGUF files, through the `gguf` package: metadata as a config, tensors dequantised to float32 when they are asked for.
+
+The vocabulary in the file is not read: `Loaded.tokenizer` of such a model is None.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transformulary.errors import CheckpointError, require
+from transformulary.formats.sources import Source, Stored
+
+#: More entries of metadata (one per token, merge...) than any vocabulary has; the package makes an object of each.
+MOST = 3_000_000
+#: Bytes of one value, by type; 8 is a text, 9 a list.
+SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+TEXT, LIST = 8, 9
+#: What a tensor that is no parameter may hold.
+WHOLE = {"I8": "I8", "I16": "I16", "I32": "I32", "I64": "I64", "F64": "F64"}
+
+
+def read(path: Path) -> Source:
+    """A GGUF file as a source: the config is its metadata of the architecture, `tensors` and `rope_freqs` besides.
+
+    Raises:
+        CheckpointError: it is damaged, or has more metadata than any model.
+        MissingExtra: the gguf package is not installed.
+    """
+    require("gguf", "gguf", f"reading {path.name}")
+    from gguf import GGUFReader
+
+    try:
+        _check_size(path)
+        reader = GGUFReader(path)
+        fields = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("tokenizer.")}
+    except CheckpointError:
+        raise
+    except Exception as error:  # a damaged file raises whatever its bytes happen to make of the reader
+        raise CheckpointError(f"{path} is damaged, or no GGUF file ({type(error).__name__}: {error}).") from None
+    tensors = {tensor.name: _stored(path, tensor) for tensor in reader.tensors}
+    return Source(path, path.parent, _config(path, fields, tensors), tensors)
+
+
+def _config(path: Path, fields: dict[str, Any], tensors: dict[str, Stored]) -> dict[str, Any]:
+    architecture = fields.get("general.architecture")
+    config = {name: value for name, value in fields.items() if name.startswith(f"{architecture}.")}
+    if "token_embd.weight" in tensors:  # stored by some only
+        config.setdefault(f"{architecture}.vocab_size", tensors["token_embd.weight"].shape[0])
+    freqs = tensors.get("rope_freqs.weight")
+    return {
+        "model_type": f"gguf {architecture}",
+        **config,
+        "tensors": sorted(tensors),
+        "rope_freqs": freqs and freqs.read().astype(float).tolist(),
+    }
+
+
+def _stored(path: Path, tensor: Any) -> Stored:
+    kind = tensor.tensor_type.name
+    shape = tuple(int(n) for n in reversed(tensor.shape))
+    return Stored(WHOLE.get(kind, "F32"), shape, _reader(path, tensor, shape))
+
+
+def _reader(path: Path, tensor: Any, shape: tuple[int, ...]) -> Callable[[], NDArray[Any]]:
+    def numbers() -> NDArray[Any]:
+        from gguf import dequantize
+
+        if tensor.tensor_type.name in WHOLE:
+            return np.asarray(tensor.data).reshape(shape)
+        try:
+            return dequantize(tensor.data, tensor.tensor_type).reshape(shape)
+        except (NotImplementedError, ValueError) as error:
+            raise CheckpointError(f"{path}: {tensor.name} cannot be dequantised ({error}).") from None
+
+    return numbers
+
+
+def _check_size(path: Path) -> None:
+    """Count the entries of the metadata before the package makes an object of each."""
+    with path.open("rb") as file:
+        magic, version, tensors, entries = struct.unpack("<4sIQQ", file.read(24))
+        if magic != b"GGUF" or version not in (2, 3):
+            raise CheckpointError(f"{path} is no GGUF file of version 2 or 3.")
+        count = tensors + entries
+        for _ in range(entries if count <= MOST else 0):
+            _skip_text(file)
+            count += _skip(file, _number(file, "<I"), MOST - count)
+            if count > MOST:
+                break
+    if count > MOST:
+        raise CheckpointError(f"{path} has more than {MOST} entries of metadata: it is damaged, or no model.")
+
+
+def _number(file: BinaryIO, kind: str) -> int:
+    return int(struct.unpack(kind, file.read(struct.calcsize(kind)))[0])
+
+
+def _skip_text(file: BinaryIO) -> None:
+    file.seek(_number(file, "<Q"), 1)
+
+
+def _skip(file: BinaryIO, kind: int, most: int, depth: int = 0) -> int:
+    """Go past one value; how many values it is made of, counted no further than to more than `most`."""
+    if kind == TEXT:
+        _skip_text(file)
+        return 1
+    if kind != LIST:
+        file.seek(SIZES[kind], 1)
+        return 1
+    inner, n = _number(file, "<I"), _number(file, "<Q")
+    if n > most or depth > 3:
+        return most + 1
+    if inner in SIZES:
+        file.seek(SIZES[inner] * n, 1)
+        return n
+    count = n
+    for _ in range(n):
+        count += _skip(file, inner, most - count, depth + 1)
+        if count > most:
+            break
+    return count

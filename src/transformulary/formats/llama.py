@@ -1,0 +1,124 @@
+"""Llama as stored by `transformers`, and what shares its mathematics: RMSnorm, rotations, gates, grouped queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from transformulary.errors import ConfigError
+from transformulary.formats import gpt2
+from transformulary.formats.format import Format, Key, Keys, Rule
+from transformulary.formats.rope import ROPE
+
+#: What no key can change.
+FIXED = {"norm": "rms_norm", "mlp": "gated", "positions": "rotary"}
+ACTIVATIONS = {"silu": "silu", **gpt2.ACTIVATIONS}
+
+
+def read_heads(theirs: dict[str, Any]) -> dict[str, Any]:
+    """H and d_attn; `transformers` builds no Llama whose H does not divide d_e, whatever head_dim is."""
+    H, d_e = theirs.get("num_attention_heads", 32), theirs.get("hidden_size", 4096)
+    if type(H) is int and type(d_e) is int and H > 0 and d_e % H:
+        raise ConfigError(f"num_attention_heads = {H} does not divide hidden_size = {d_e}.")
+    return {"H": H, "d_attn": theirs.get("head_dim")}
+
+
+HEADS = Keys(
+    ("num_attention_heads", "head_dim"),
+    read_heads,
+    lambda ours: {"num_attention_heads": ours["H"], "head_dim": ours["d_attn"]},
+)
+
+ATTENTION, MLP = ("b_q", "b_k", "b_v", "b_o"), ("b_mlp1", "b_mlp2", "b_mlp3")
+
+
+def read_biases(theirs: dict[str, Any]) -> dict[str, Any]:
+    """attention_bias and mlp_bias say whether four and three biases are there."""
+    absent = ["b_u"]
+    for key, names in (("attention_bias", ATTENTION), ("mlp_bias", MLP)):
+        given = theirs.get(key) or False
+        if given not in (True, False):
+            raise ConfigError(f"{key} = {given!r} is neither true nor false.")
+        absent += [] if given else names
+    return {"absent": absent}
+
+
+BIASES = Keys(
+    ("attention_bias", "mlp_bias"),
+    read_biases,
+    lambda ours: {"attention_bias": "b_q" not in ours["absent"], "mlp_bias": "b_mlp1" not in ours["absent"]},
+)
+
+
+def shared(**defaults: Any) -> tuple[Key | Keys, ...]:
+    """The keys that all of them have; the defaults of a missing one are those of each."""
+    kv = "num_key_value_heads"
+    return (
+        Key("vocab_size", "N_V", defaults["vocab_size"]),
+        Key("max_position_embeddings", "ell_max", defaults["max_position_embeddings"]),
+        Key("hidden_size", "d_e", 4096),
+        Key("intermediate_size", "d_mlp", defaults["intermediate_size"]),
+        Key("num_hidden_layers", "L", 32),
+        Key(kv, "H_kv", lambda theirs: None if kv in theirs else defaults.get(kv)),
+        Key("hidden_act", "activation", "silu", ACTIVATIONS),
+        Key("rms_norm_eps", "eps", 1e-6),
+        Key("tie_word_embeddings", "tied", False),
+        HEADS,
+        Keys(
+            ROPE.theirs,
+            lambda theirs: ROPE.read({"max_position_embeddings": defaults["max_position_embeddings"], **theirs}),
+            ROPE.write,
+        ),
+    )
+
+
+HARMLESS = gpt2.HARMLESS | {"attention_dropout", "hidden_dropout", "pretraining_tp"}
+
+h, o = "model.layers.{l}.", "layers.{l}."
+_MODULES = {
+    "self_attn.q_proj": "attention.W_qkv.W_q",
+    "self_attn.k_proj": "attention.W_qkv.W_k",
+    "self_attn.v_proj": "attention.W_qkv.W_v",
+    "self_attn.o_proj": "attention.W_o",
+    "mlp.gate_proj": "mlp.W_mlp1",
+    "mlp.up_proj": "mlp.W_mlp3",
+    "mlp.down_proj": "mlp.W_mlp2",
+}
+WEIGHTS = (
+    Rule("model.embed_tokens.weight", "W_e.weight"),
+    Rule(h + "input_layernorm.weight", o + "norm_1.weight"),
+    Rule(h + "post_attention_layernorm.weight", o + "norm_2.weight"),
+    *(Rule(f"{h}{theirs}.{k}", f"{o}{ours}.{k}") for theirs, ours in _MODULES.items() for k in ("weight", "bias")),
+    Rule("model.norm.weight", "norm.weight"),
+    Rule("lm_head.weight", "W_u.weight"),
+)
+#: The frequencies of the rotation, which older files store.
+BUFFERS = ("model.layers.*.self_attn.rotary_emb.inv_freq", "model.rotary_emb.inv_freq")
+
+
+def like_llama(
+    model_type: str,
+    architecture: str,
+    keys: Iterable[Key | Keys],
+    fixed: Mapping[str, Any] | None = None,
+    required: Mapping[str, Any] | None = None,
+) -> Format:
+    """A format with Llama's tensors and its own keys."""
+    return Format(
+        model_type,
+        keys=tuple(keys),
+        weights=WEIGHTS,
+        fixed=FIXED | dict(fixed or {}),
+        required={"is_encoder_decoder": False, "pruned_heads": {}, "partial_rotary_factor": 1.0, **(required or {})},
+        harmless=HARMLESS,
+        buffers=BUFFERS,
+        prefix="model.",
+        writes={"architectures": [architecture], "attention_dropout": 0.0},
+    )
+
+
+LLAMA = like_llama(
+    "llama",
+    "LlamaForCausalLM",
+    (*shared(vocab_size=32000, max_position_embeddings=2048, intermediate_size=11008), BIASES),
+)
