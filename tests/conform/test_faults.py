@@ -1,5 +1,6 @@
 """Every known mistake, planted by hand in ordinary PyTorch code, is named; nothing is wrongly named."""
 
+import ast
 import random
 from dataclasses import replace
 
@@ -8,6 +9,7 @@ import pytest
 from conform.ordinary import GEMMA, GPT, LLAMA, NEO, build
 from transformulary.conform.mistakes import MISTAKES
 from transformulary.conform.run import conform
+from transformulary.oracle.source import read
 
 X = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 KINDS = {"gpt": GPT, "llama": LLAMA, "neo": NEO, "gemma": GEMMA}
@@ -129,3 +131,18 @@ def test_an_unknown_difference_is_called_that():
     ]
     assert "no known mistake explains it: rows 4 of 24 differ" in report.faults[0].says
     assert report.agreement is None
+
+
+def test_every_mistake_changes_a_line_that_is_there():
+    """What a mistake replaces occurs once in its line: a change of the oracle's text cannot switch a mistake off."""
+    source, lines = read(), {}
+    for name, function in source.functions.items():
+        for node in ast.walk(function):
+            label = source.label(source.files[name], node) if isinstance(node, ast.Assign | ast.Return) else None
+            if label:
+                lines.setdefault(f"{source.numbers[name]}.{label}", []).append(ast.unparse(node.value))
+
+    lost = [(m.key, at) for m in MISTAKES for at, (old, _) in m.changes.items()
+            if not any(text.count(old) == 1 for text in lines.get(at, []))]  # fmt: skip
+
+    assert lost == []

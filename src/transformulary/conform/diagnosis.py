@@ -26,8 +26,10 @@ from transformulary.paper import DTransformerConfig
 
 Array = NDArray[Any]
 
-#: A mistake explains a value if what is left of the error is below this multiple of what is allowed there.
-SLACK = 10.0
+#: A mistake explains a value if it leaves no more than is allowed there, or than this, many roundings of float64.
+SLACK = 1e-11
+#: Mistakes that leave at most this multiple of what the best one leaves explain a value as well.
+ALIKE = 3.0
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class Lockstep:
         gap = [n for n in unseen if n not in ("1", "2") or "3" not in unseen]
         local = not inside and not gap
         compute = (lambda on: matrix(self._watch.again(on))) if local else self._rerun(path)
-        bound = SLACK * self.allowed(path)
+        bound = max(self.allowed(path), SLACK)
         best = self._search(compute, path, ours, theirs, error, bound, layers=() if local else self._layers())
         if best:
             mistakes, remaining, others = best
@@ -163,7 +165,8 @@ class Lockstep:
             left.sort(key=lambda found: found[0])
             if left and left[0][0] <= bound:
                 remaining, mistake, layer = left[0]
-                others = tuple(m for e, m, at in left if e <= bound and at == layer and m is not mistake)
+                alike = ALIKE * max(remaining, 2.0**-50)
+                others = tuple(m for e, m, at in left if e <= alike and at == layer and m is not mistake)
                 return ((mistake, layer),), remaining, others
         return self._pair(compute, path, theirs, bound, [entry for entry in left[:12] if entry[0] < error])
 

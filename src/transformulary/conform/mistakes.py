@@ -87,16 +87,16 @@ PROJECTIONS = (
 )  # fmt: skip
 
 ROTATION = (
-    _mistake("4r.4", "rope-neighbours", "neighbouring numbers are rotated together, and these weights pair halves", "stacked(a, b)", "neighbours(q, omega, ell)"),
+    _mistake("4r.4", "rope-neighbours", "neighbouring numbers are rotated together, and these weights pair halves", "stacked(a, b)", "c.attention_factor * neighbours(q, omega, ell)"),
     _mistake("4r.1", "rope-base-10000", "the base of the rotation is 10000", "c.base **", "10000.0 **"),
     _mistake("4r.1", "rope-base-500000", "the base of the rotation is 500000", "c.base **", "500000.0 **"),
     _mistake("4r.1", "rope-base-1000000", "the base of the rotation is 1000000", "c.base **", "1000000.0 **"),
     _mistake("4r.1", "rope-d_e", "frequencies are spread over d_e instead of d_attn", "/ d_attn)", "/ c.d_e)"),
     _mistake("4r.2", "rope-backwards", "the rotation goes the other way round", ") - q[", ") + q[", "4r.3", ") + q[", ") - q["),
-    _mistake("4.3a", "rope-not-on-q", "queries are not rotated", "rotate(Q[:, t], t, c)", "Q[:, t]"),
-    _mistake("4.3b", "rope-not-on-k", "keys are not rotated", "rotate(K[:, t], t, c)", "K[:, t]"),
-    _mistake("4.3a", "rope-q-from-1", "queries are rotated by one position more than keys", "rotate(Q[:, t], t, c)", "rotate(Q[:, t], t + 1, c)"),
-    _mistake("4.3", "rope-on-v", "values are rotated too", "W_qkv.W_v @ Z + W_qkv.b_v[:, None]", "columns((rotate((W_qkv.W_v @ Z + W_qkv.b_v[:, None])[:, t], t, c) for t in range(ell_z)))"),
+    _mistake("4.3a", "rope-not-on-q", "queries are not rotated", "rotate(Q[:, t], t, ell_z, c)", "Q[:, t]"),
+    _mistake("4.3b", "rope-not-on-k", "keys are not rotated", "rotate(K[:, t], t, ell_z, c)", "K[:, t]"),
+    _mistake("4.3a", "rope-q-from-1", "queries are rotated by one position more than keys", "rotate(Q[:, t], t, ell_z, c)", "rotate(Q[:, t], t + 1, ell_z, c)"),
+    _mistake("4.3", "rope-on-v", "values are rotated too", "W_qkv.W_v @ Z + W_qkv.b_v[:, None]", "columns((rotate((W_qkv.W_v @ Z + W_qkv.b_v[:, None])[:, t], t, ell_z, c) for t in range(ell_z)))"),
 )  # fmt: skip
 
 NORM_FORMULA = (

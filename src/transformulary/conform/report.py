@@ -64,7 +64,7 @@ class Fault:
 
     def __str__(self) -> str:
         head = f"{self.line}, {self.where}" if self.where else self.line
-        other = f" (or, which is the same for these numbers: {'; '.join(self.others)})" if self.others else ""
+        other = f" (or, which would explain it as well: {'; '.join(self.others)})" if self.others else ""
         return f"{head}: {self.says}{other}."
 
 

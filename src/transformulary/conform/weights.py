@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.oracle import Theta
+from transformulary.oracle.precision import PRECISIONS
 from transformulary.oracle.theta import Zero
 from transformulary.paper import DTransformerConfig
 
 Array = NDArray[Any]
 
-#: A precision -> its relative rounding error.
-ROUNDED = {"float64": 0.0, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+#: The precisions in which a tensor may have been stored.
+STORED = ("float64", "float32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -149,14 +150,15 @@ def _same_numbers(ours: Array, theirs: Array) -> str | None:
     if ours.size != theirs.size:
         return None
     a, b = np.sort(ours, axis=None), np.sort(theirs, axis=None)
-    return next((name for name in ROUNDED if _close(a, b, name)), None)
+    return next((name for name in STORED if _close(a, b, name)), None)
 
 
 def _close(ours: Array, theirs: Array, precision: str) -> bool:
+    """Whether theirs are our numbers, rounded to a precision."""
     if ours.shape != theirs.shape:
         return False
-    tiny = 1e-7 if precision == "float16" else 1e-37 if precision != "float64" else 0.0
-    return bool(np.all(np.abs(ours - theirs) <= 1.01 * ROUNDED[precision] * np.abs(ours) + tiny))
+    kind = PRECISIONS[precision]
+    return bool(np.array_equal(ours if kind is None else kind.narrow(np.array(ours, np.float64)), theirs))
 
 
 def _orders(name: str, ours: Array, c: DTransformerConfig) -> Iterator[tuple[str, Array]]:

@@ -1,0 +1,168 @@
+"""What is compared beside the lines: token ids, weights, decoding."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import huggingface as hf
+from transformulary.conform.candidates.decoding import check_decoding
+from transformulary.conform.reference import PRESETS, random_model, reference
+from transformulary.conform.tokens import compare_ids
+from transformulary.conform.weights import compare_weights, initialisation, reference_tensors
+
+X = [3, 1, 4, 1, 5, 9, 2, 6]
+
+
+class Letters:
+    """A tokenizer of small letters and the space: a = 1, ..., space = 27; 0 begins, 28 ends."""
+
+    N_V, bos_token, eos_token = 29, 0, 28
+
+    def encode(self, text):
+        return [27 if c == " " else ord(c) - 96 for c in text]
+
+    def decode(self, ids):
+        return "".join(" " if v == 27 else chr(96 + v) for v in ids)
+
+
+@pytest.mark.parametrize(("theirs", "ours", "says"), [
+    ([1, 2], [1, 2], ""),
+    ([1, 2], [0, 1, 2], "bos_token (0) is missing at the beginning"),
+    ([0, 1, 2], [1, 2], "bos_token (0) stands first, and this model wants none"),
+    ([0, 0, 1, 2], [0, 1, 2], "bos_token (0) stands twice, and this model wants one"),
+    ([1, 2, 28], [1, 2], "eos_token (28) is appended, and this model's input ends without it"),
+    ([27, 1, 2], [1, 2], "a space is put before the text"),
+    ([4, 5], [1, 2], "every id is 3 too high: another vocabulary, or special tokens put first"),
+    ([1, 99], [1, 2], "id 99 is not in the vocabulary of N_V = 29: another vocabulary"),
+    ([1, 3], [1, 2], "2 ids, and 2 are right; the first difference is token 2: 3, and 2 ('b') is right"),
+    ([1], [1, 2], "1 ids, and 2 are right; the first difference is token 2: nothing, and 2 ('b') is right"),
+])  # fmt: skip
+def test_token_ids(theirs, ours, says):
+    """What differs in two lists of ids, in one sentence."""
+    assert compare_ids(theirs, ours, Letters(), "ab") == says
+
+
+def weights(name="gpt2"):
+    """(the reference, its tensors by names that say nothing, the number of each)"""
+    ref = reference(name)
+    tensors = dict(reference_tensors(ref.theta, ref.config))
+    return ref, {f"t{k}": value.copy() for k, value in enumerate(tensors.values())}, {n: f"t{k}" for k, n in enumerate(tensors)}
+
+
+def odd(ref, theirs):
+    """{our name: what became of it} of the parameters that are not plainly there."""
+    return {m.name: (m.how, m.status) for m in compare_weights(theirs, ref.theta, ref.config) if m.how != "equal"}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_weights_are_found_whatever_they_are_called(name):
+    """Every parameter is recognised by its numbers."""
+    ref, theirs, _ = weights(name)
+
+    assert odd(ref, theirs) == {}
+
+
+def heads(value, n):
+    return value.reshape(n, -1, *value.shape[1:])
+
+
+@pytest.mark.parametrize(("our", "change", "how", "status"), [
+    ("W_q[1]", lambda W: W.T, "transposed", "arranged"),
+    ("W_q[1]", lambda W: heads(W, 2)[::-1].reshape(W.shape), "its heads are in reverse order", "arranged"),
+    ("W_k[2]", lambda W: heads(W, 2).swapaxes(0, 1).reshape(W.shape), "its heads are interleaved", "arranged"),
+    ("W_q[1]", lambda W: W.reshape(2, 2, 3, 12).swapaxes(1, 2).reshape(W.shape),
+     "rows are in the order for a rotation of neighbours (interleaved RoPE)", "arranged"),
+    ("W_mlp1[1]", lambda W: W.T, "transposed", "agrees"),
+    ("W_mlp1[1]", lambda W: W[::-1], "the same numbers in an order that nobody knows", "differs"),
+    ("W_mlp1[1]", lambda W: W.astype(np.float16).astype(float), "equal, rounded to float16", "agrees"),
+    ("W_mlp1[1]", lambda W: W * 1.001, "it differs, by 1.0e-03 of its size", "differs"),
+    ("W_mlp1[1]", lambda W: 0.02 * np.random.default_rng(0).normal(size=W.shape),
+     "it is still as initialised: normal numbers of deviation 0.02", "differs"),
+    ("W_mlp2[2]", lambda W: np.zeros(3), "it is missing", "differs"),
+])  # fmt: skip
+def test_what_became_of_a_tensor(our, change, how, status):
+    """Its arrangement, its precision, or that it is another."""
+    ref, theirs, number = weights()
+    theirs[number[our]] = change(theirs[number[our]])
+    if our.startswith("W_mlp1") and how.startswith("it is still"):
+        del theirs[number["W_mlp1[2]"]]
+
+    found = odd(ref, theirs)
+
+    assert found[our] == (how, status)
+
+
+def test_one_matrix_for_q_k_and_v():
+    """Q, K and V as one tensor, in whatever order."""
+    ref, theirs, number = weights()
+    parts = [theirs.pop(number[f"W_{q}[1]"]) for q in "qkv"]
+    theirs["joint"] = np.concatenate([parts[1], parts[0], parts[2]])
+
+    assert odd(ref, theirs) == {"W_qkv[1]": ("its blocks are in the order K, Q, V", "arranged")}
+
+
+def test_initialisations():
+    """What an untrained tensor looks like."""
+    linear = nn.Linear(64, 64).weight.detach().double().numpy()
+
+    assert initialisation(linear) == "uniform numbers between -1 and 1 over the root of its width"
+    assert initialisation(np.ones(4)) == "all 1"
+    assert initialisation(np.random.default_rng(1).normal(size=(64, 64)) * 0.3) == ""
+
+
+def notes(model, decode=None, x=X):
+    return {n.says.partition(":")[0].partition(",")[0]: n for n in check_decoding(model, x, "float64", decode)}
+
+
+def test_decoding_of_a_right_model():
+    """With a cache, in a batch and padded: the same logits."""
+    assert {n.status for n in notes(hf.gpt2()[0]).values()} == {"agrees"}
+
+
+def test_a_cache_that_is_lost():
+    """A cache that forgets the past is said to."""
+    model = random_model(PRESETS["gpt2"])
+
+    found = notes(model, lambda m, pieces: torch.cat([m(piece) for piece in pieces], 1))["with a cache"]
+
+    assert found.status == "differs"
+    assert found.says.endswith("the first token after the cache is what it would be without the past")
+
+
+def test_positions_that_do_not_advance():
+    """With learned positions that start again, the first piece is right and the rest is not."""
+
+    class Stuck(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = random_model(PRESETS["gpt2"])
+
+        def forward(self, x):
+            return self.inner(x)
+
+    def decode(model, pieces):
+        past, found = model.inner.new_cache(), []
+        for piece in pieces:
+            found.append(model.inner(piece, past) + 0.1 * len(found))
+        return torch.cat(found, 1)
+
+    found = notes(Stuck(), decode)["with a cache"]
+
+    assert found.status == "differs"
+    assert "the first piece is right" in found.says
+
+
+def test_a_batch_that_leaks():
+    """Statistics over the batch change the logits of a sequence beside others."""
+
+    class Leaky(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = random_model(PRESETS["gpt2"])
+
+        def forward(self, x):
+            y = self.inner(x)
+            return y - y.mean(0, keepdim=True)
+
+    assert notes(Leaky())["in a batch"].status == "differs"
