@@ -47,7 +47,11 @@ def weights(name="gpt2"):
     """(the reference, its tensors by names that say nothing, the number of each)"""
     ref = reference(name)
     tensors = dict(reference_tensors(ref.theta, ref.config))
-    return ref, {f"t{k}": value.copy() for k, value in enumerate(tensors.values())}, {n: f"t{k}" for k, n in enumerate(tensors)}
+    return (
+        ref,
+        {f"t{k}": value.copy() for k, value in enumerate(tensors.values())},
+        {n: f"t{k}" for k, n in enumerate(tensors)},
+    )
 
 
 def odd(ref, theirs):

@@ -16,7 +16,7 @@ from transformulary.conform.reference import Reference, reference
 from transformulary.conform.report import Report, faults_of, hidden_faults, line_of, rows_of
 from transformulary.conform.tokens import compare_ids
 from transformulary.conform.weights import compare_weights
-from transformulary.errors import CandidateError
+from transformulary.errors import CandidateError, TokenError
 
 #: How many tokens are compared where nobody says which.
 ELL = 12
@@ -84,15 +84,19 @@ def _unseen(ref: Reference, seen: set[str]) -> list[str]:
 
 
 def input_ids(ref: Reference, tokens: Sequence[int] | None, text: str) -> list[int]:
-    """The ids to compare on: those given, those of the text, or a few that differ."""
-    if tokens is not None:
-        return [int(v) for v in tokens]
-    if text:
-        if ref.tokenizer is None:
-            raise CandidateError(f"{ref.name} has no tokenizer: give the ids of the text with --tokens.")
-        return list(ref.tokenizer.encode(text))
+    """The ids to compare on: those given, those of the text, or a few that differ.  Raises TokenError."""
     c = ref.config
-    return [(7 * t * t + 3 * t + 1) % c.N_V for t in range(min(ELL, c.ell_max))]
+    if tokens is None and text and ref.tokenizer is None:
+        raise TokenError(f"{ref.name} has no tokenizer: give the ids of the text with --tokens.")
+    if tokens is None:
+        usual = [(7 * t * t + 3 * t + 1) % c.N_V for t in range(min(ELL, c.ell_max))]
+        tokens = ref.tokenizer.encode(text) if text else usual
+    x = [int(v) for v in tokens]
+    if strange := [v for v in x if not 0 <= v < c.N_V]:
+        raise TokenError(f"id {strange[0]} is no token of {ref.name}: ids go from 0 to N_V - 1 = {c.N_V - 1}.")
+    if not x or (len(x) > c.ell_max and c.positions == "learned"):
+        raise TokenError(f"{len(x)} tokens cannot be compared: {ref.name} reads 1 to ell_max = {c.ell_max}.")
+    return x
 
 
 class AllowedHere:

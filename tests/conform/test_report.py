@@ -1,0 +1,132 @@
+"""One report: text, Markdown, JSON, JUnit; the command's exit status; the pytest plugin; the page's example."""
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from transformulary import assert_conforms
+from transformulary.cli import main
+from transformulary.conform import conform
+
+ROOT = Path(__file__).parents[2]
+GELU = [
+    "Algorithm 10, line 8, every layer: the activation is the exact form of GELU.",
+    "With this one change everything agrees to ",
+]
+
+
+def run(capsys, *args):
+    status = main(["conform", *map(str, args)])
+    return status, capsys.readouterr()
+
+
+def test_the_answer_stands_last(capsys):
+    """An ordinary GPT with one honest mistake: status 1, and the last two lines say it."""
+    status, said = run(capsys, ROOT / "examples" / "ordinary_gpt.py", "--against", "gpt2")
+
+    assert status == 1
+    last = said.out.splitlines()[-2:]
+    assert last[0] == GELU[0]
+    assert last[1].startswith(GELU[1])
+
+
+def test_from_the_page_alone(capsys, tmp_path):
+    """The attention of docs/conform.md, as it stands there, is diagnosed as it says there; it takes 20 lines."""
+    page = (ROOT / "docs" / "conform.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n# my_attention.py\n(.*?)```", page, re.DOTALL)[1]
+    says = re.search(r"\$ transformulary conform my_attention.py --against gpt2\n(.*?)\n", page)[1]
+    (tmp_path / "my_attention.py").write_text(code)
+
+    status, said = run(capsys, tmp_path / "my_attention.py", "--against", "gpt2")
+
+    assert status == 1
+    assert says in said.out.splitlines()[-3:]
+    assert len(code.strip().splitlines()) <= 20
+
+
+def test_all_forms_say_the_same(capsys, tmp_path):
+    """JSON, Markdown and JUnit hold the answer; what was not seen is skipped, not passed."""
+    example = ROOT / "examples" / "numpy_attention.py"
+    files = tmp_path / "report.md", tmp_path / "report.xml"
+
+    status, said = run(capsys, example, "--json", "--markdown", files[0], "--junit", files[1])
+
+    report = json.loads(said.out)
+    suite = ElementTree.parse(files[1]).getroot()
+    assert (status, report["status"]) == (1, 1)
+    assert [fault["key"] for fault in report["faults"]] == ["scale-no-root"]
+    assert all(sentence in files[0].read_text() for sentence in report["answer"])
+    assert [case.get("name") for case in suite if case.find("failure") is not None] == [
+        "line 6/5.2 (attention, one head)"
+    ]
+    assert int(suite.get("skipped")) == sum(row["status"] == "not seen" for row in report["rows"]) > 0
+
+
+def test_agreement_is_status_0(capsys):
+    """Our own model agrees with its reference."""
+    assert run(capsys, "ours", "--against", "gpt2")[0] == 0
+
+
+@pytest.mark.parametrize(("args", "says"), [
+    (["nowhere.py"], "there is no nowhere.py"),
+    (["ours", "--against", "nowhere"], "nowhere"),
+    (["ours", "--tokens", "a"], "must be ids such as 1,2,3"),
+    (["ours", "--text", "hi"], "has no tokenizer"),
+    (["ours", "--tokens", "99"], "99"),
+])  # fmt: skip
+def test_no_comparison_is_status_2(capsys, args, says):
+    """What cannot be compared is one sentence."""
+    status, said = run(capsys, *args)
+
+    assert status == 2
+    assert says in said.err
+    assert len(said.err.splitlines()) == 1
+
+
+def test_a_model_that_fails_says_where(capsys, tmp_path):
+    """An exception of the candidate's own code names its file and line."""
+    (tmp_path / "mine.py").write_text("def load(folder):\n    return 1 / 0\n")
+
+    status, said = run(capsys, tmp_path / "mine.py")
+
+    assert status == 2
+    assert "load(folder) failed: ZeroDivisionError: division by zero" in said.err
+    assert "mine.py, line 2" in said.err
+
+
+def test_dumps(capsys, tmp_path):
+    """Values written by any program, under its own names."""
+    import numpy as np
+
+    from transformulary.conform.reference import reference
+    from transformulary.oracle import record
+
+    ref = reference("gpt2")
+    values = record("DTransformer", [1, 2, 3], ref.theta, ref.config)
+    np.savez(tmp_path / "mine.npz", out=values["10.11"], block=values["10.8[l=1]"])
+    (tmp_path / "names.json").write_text(json.dumps({"out": "10.11", "block": "10.8[l=1]"}))
+
+    status, said = run(capsys, tmp_path / "mine.npz", "--tokens", "1,2,3", "--rename", tmp_path / "names.json")
+
+    assert status == 0, said
+    assert "Not seen by themselves: lines 2, 3, 5, 6, 7, 10 of Algorithm 10." in said.out
+
+
+def test_the_plugin():
+    """`assert_conforms` passes what agrees and fails with the report's answer otherwise."""
+    assert assert_conforms("ours", "gpt2", decoding=False).agrees
+
+    with pytest.raises(AssertionError, match="the activation is the exact form of GELU"):
+        assert_conforms(ROOT / "examples" / "ordinary_gpt.py", "gpt2")
+
+
+def test_the_report_is_data():
+    """In Python: faults, rows and the error that is left."""
+    report = conform(ROOT / "examples" / "ordinary_gpt.py", "gpt2")
+
+    assert [(f.key, f.line, f.where) for f in report.faults] == [("act-GELU", "Algorithm 10, line 8", "every layer")]
+    assert report.agreement < 1e-14
+    assert report.unseen == ()
