@@ -50,12 +50,13 @@ def compare_weights(theirs: Mapping[str, Array], theta: Theta, config: DTransfor
     ours = dict(reference_tensors(theta, config))
     joint = dict(_joint(theta, config))
     left = {name: np.asarray(value, dtype=np.float64) for name, value in theirs.items()}
+    size = {name: float(np.linalg.norm(value)) for name, value in left.items()}
     matches: list[Match] = []
     done: set[str] = set()
     for name, value in sorted({**joint, **ours}.items(), key=lambda pair: -pair[1].size):
         if name in done:
             continue
-        for other in [n for n, v in left.items() if v.size == value.size]:
+        for other in [n for n, v in left.items() if v.size == value.size and _alike(size[n], value)]:
             if how := arrangement(value, left[other], name, config):
                 matches.append(Match(name, other, *how))
                 done |= {name, *_parts(name)}
@@ -143,6 +144,12 @@ def _joint(theta: Theta, c: DTransformerConfig) -> Iterator[tuple[str, Array]]:
 
 def _parts(name: str) -> list[str]:
     return [name.replace("qkv", q) for q in "qkv"] if "_qkv" in name else []
+
+
+def _alike(size: float, ours: Array) -> bool:
+    """Whether a tensor of this size may hold our numbers, rounded or not: cheap, and true of few others."""
+    due = float(np.linalg.norm(ours))
+    return abs(size - due) <= (2.0**-7 / np.sqrt(ours.size) + 1e-6) * due
 
 
 def _same_numbers(ours: Array, theirs: Array) -> str | None:
