@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from transformulary.errors import AlgorithmError, ConfigError, DataError
 from transformulary.oracle.path import from_filename
 from transformulary.paper import DTransformerConfig
 from transformulary.trace import FORMATS, Selection, axes, default, trace
+from transformulary.trace.select import kinds
 from transformulary.trace.values import numbers, token_axis
 
 x = [5, 3, 36, 0, 11]
@@ -125,6 +127,15 @@ def test_axes_have_the_sizes_that_they_name(config, rng):
         halves = [axis for axis in named if axis.endswith("/2")]
         assert halves or tuple(map(size, named)) == shape, path
         assert (token_axis(named) is None) == (not {"ell", "ell_x", "ell_z"} & set(named))
+
+
+@settings(max_examples=40)
+@given(d_configs(), seeds)
+def test_the_paths_of_a_small_model_are_those_of_a_large_one(config, rng):
+    """The kinds of paths, against which patterns are checked, are those of a run, for every choice of slots."""
+    values = oracle.record("DTransformer", [0, 1, 1, 0], oracle.random_theta(config, rng), config)
+
+    assert list(kinds(config)) == list(dict.fromkeys(re.sub(r"=\d+", "=1", path) for path in values))
 
 
 def test_axes_of_known_values():
