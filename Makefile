@@ -6,11 +6,11 @@
 #   make docs    write the generated parts of the documents anew
 #   make bench   list the benchmarks
 #
-# Another interpreter: make demo PYTHON=/path/to/python3.12
+# Another interpreter: make demo PYTHON=/path/to/python3.12; options of the demo: make demo ARGS=--retrain
 
 PYTHON =
 PY = .venv/bin/python
-PIP = $(PY) -m pip install --disable-pip-version-check
+PIP = $(PY) -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help demo test lint docs bench
 .DELETE_ON_ERROR:
@@ -19,7 +19,7 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 demo: .venv/ready-demo
-	@$(PY) -m transformulary demo
+	@$(PY) -m transformulary demo $(ARGS)
 
 test: .venv/ready-test .venv/ready-data lint
 	$(PY) -m pytest -n auto -rfEs

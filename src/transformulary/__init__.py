@@ -25,10 +25,15 @@ _HOMES = {
     "save": "models",
 }
 
+_PACKAGES = frozenset({"conform", "data", "formats", "generate", "nn", "oracle", "paper", "pseudocode"})
+_PACKAGES |= {"tokens", "train", "view"}
+
 __all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"{__name__}.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -84,7 +84,7 @@ def test_a_line_that_disagrees(small, tmp_path, capsys):
     assert "DISAGREES" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("options", [("--seconds", "0"), ("--seconds", "nan"), ("--tokens", "-1")])
+@pytest.mark.parametrize("options", [("--seconds", "0"), ("--seconds", "nan"), ("--tokens", "-1"), ("--seed", "-1")])
 def test_bad_options(small, tmp_path, capsys, options):
     """A time or a number of tokens that makes no sense is one line and exit status 2, before anything is done."""
     status = run(tmp_path / "new", *options)
@@ -92,3 +92,48 @@ def test_bad_options(small, tmp_path, capsys, options):
     assert status == 2
     assert [line[:21] for line in capsys.readouterr().err.splitlines()] == ["transformulary demo: "]
     assert not (tmp_path / "new").exists()
+
+
+def test_a_prompt_that_is_too_long(small, tmp_path, capsys):
+    """A prompt that the model could not see whole is refused before training."""
+    status = run(tmp_path, "--prompt", "yield " * 40)
+
+    err = capsys.readouterr().err.splitlines()
+    assert status == 2
+    assert re.search(r"--prompt has \d+ tokens with bos, .* ell_max = 16", err[-1])
+    assert not (tmp_path / "model").exists()
+
+
+def test_an_empty_prompt(small, tmp_path):
+    """An empty prompt is the beginning of a text, bos alone."""
+    assert run(tmp_path, "--prompt", "") == 0
+
+
+@pytest.mark.parametrize("damaged", ["{", "[]", '{"baselines": 1}', None])
+def test_facts_of_another_model_are_not_shown(small, tmp_path, capsys, monkeypatch, damaged):
+    """If what is known of the model is damaged, or training was ended half-way, the demo trains anew."""
+    run(tmp_path)
+    facts = tmp_path / "model" / "demo.json"
+    facts.unlink() if damaged is None else facts.write_text(damaged)
+    capsys.readouterr()
+
+    assert run(tmp_path) == 0
+
+    assert "done before" not in capsys.readouterr().out
+
+
+def test_killed_while_training_anew(small, tmp_path, monkeypatch):
+    """A demo that ends while it trains another model leaves no facts of the old one."""
+    run(tmp_path)
+    monkeypatch.setattr(demo, "_fit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+
+    assert run(tmp_path, "--retrain") == 130
+
+    assert not (tmp_path / "model" / "demo.json").exists()
+
+
+def test_training_that_time_ended(small, tmp_path, capsys):
+    """If the clock ends training, the demo says so, and how to train longer."""
+    run(tmp_path, "--seconds", "0.01")
+
+    assert "The clock ended training after" in capsys.readouterr().out

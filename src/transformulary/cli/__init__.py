@@ -45,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     verb, *rest = (sys.argv[1:] if argv is None else argv) or ["--help"]
     name = f"transformulary {verb}" if verb in all_verbs() else "transformulary"
     _speak_utf8()
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # PyTorch's threads yield while they wait, and do not spin
     try:
         status = _run(verb, rest)
         sys.stdout.flush()

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from transformulary.train import Evaluated, Event, Finished, Saved, Started, Stepped
 
 
+#: Where there is no terminal for a bar, a line says after so many seconds how far training is.
+SILENCE = 10.0
+
+
 class Display:
     """Listens to `DTraining`: progress goes to stderr, the summary (or JSON) to stdout."""
 
@@ -30,6 +34,7 @@ class Display:
         self.progress.disable = not self.console.is_terminal
         self.task = self.progress.add_task("starting", total=1.0)
         self.last: Stepped | None = None
+        self.said = 0.0  # seconds of training when a line was last printed where there is no bar
         self.held_out: Evaluated | None = None
         self.interrupted = False
 
@@ -47,10 +52,14 @@ class Display:
         getattr(self, type(event).__name__.lower())(event)
 
     def started(self, event: Started) -> None:
+        self.said = 0.0
         self.console.print(started(event, self.settings))
 
     def stepped(self, event: Stepped) -> None:
         self.last = event
+        if self.progress.disable and event.seconds - self.said >= SILENCE:
+            self.said = event.seconds
+            self.console.print(stepped(event))
         done = event.seconds / (event.seconds + event.seconds_left)
         self.progress.update(self.task, completed=done, description=stepped(event))
 
@@ -88,7 +97,9 @@ def started(event: Started, settings: TrainingSettings) -> str:
         f"weight decay {settings.weight_decay:g} on {', '.join(decayed)}",
     ]
     if event.step:
-        lines.append(f"going on after step {event.step}")
+        done = bool(settings.steps) and event.step >= settings.steps
+        limit = f", the last of {settings.steps}: nothing is left to do (--steps {2 * event.step} goes on)" * done
+        lines.append(f"going on after step {event.step}{limit}")
     if event.held_out_tokens < 2:
         lines.append("no held-out loss: the held-out part is too short to predict anything")
     return "\n".join(lines)

@@ -50,7 +50,7 @@ TRAINING: dict[str, Any] = {
     "floor": 0.0,
     "init_residual": 0.0,
     "eval_every": 0,  # only at the end, and then on
-    "eval_tokens": 0,  # all of the held-out text
+    "eval_tokens": 49152,
     "save_every": 0,
 }
 #: Text to continue, where the training text is Shakespeare and where it is not.
@@ -75,16 +75,19 @@ def run(args: argparse.Namespace) -> int:
     require("matplotlib", "torch,plot", "the demo's picture")
     if not 0 < args.seconds < float("inf"):
         raise ConfigError(f"--seconds {args.seconds}: training takes a positive number of seconds; the default is 90.")
+    from transformulary.paper.settings import TrainingSettings
+
     if args.tokens < 0:
         raise ConfigError(f"--tokens {args.tokens}: how many tokens to write is 0 or more; the default is 150.")
     from transformulary import models
 
     folder = Path(args.out)
     model = folder / "model"
-    if args.retrain or not (model / FACTS).is_file():
+    TrainingSettings(seconds=args.seconds, seed=args.seed)  # complains before anything is fetched
+    facts = None if args.retrain else known(model)
+    if facts is None:
         facts = train(folder, args)
     else:
-        facts = json.loads((model / FACTS).read_text(encoding="utf-8"))
         step(1, f"text: {facts['origin']}")
         step(2, f"training: done before, in {facts['seconds']:.0f} seconds (--retrain trains anew)")
     print(results(facts))
@@ -92,7 +95,8 @@ def run(args: argparse.Namespace) -> int:
     loaded = models.load(model)
     if loaded.tokenizer is None:
         raise CheckpointError(f"{model} has no tokenizer.json. --retrain makes it anew.")
-    prompt = args.prompt if args.prompt is not None else PROMPTS["Shakespeare" not in facts["origin"]]
+    prompt = prompt_of(args, facts["origin"])
+    begin_prompt(loaded.tokenizer, prompt, loaded.model.config.ell_max)
     step(4, "writing: Algorithm 14 continues a prompt, at temperature 0.8")
     tokens = write(loaded.model, loaded.tokenizer, prompt, args)
     step(5, "comparing: the trained model with the oracle, line by line, each line on the model's own inputs")
@@ -101,6 +105,16 @@ def run(args: argparse.Namespace) -> int:
     look(loaded.model, loaded.tokenizer, prompt, folder)
     print(ending(folder, prompt))
     return 0 if agrees else 1
+
+
+def known(model: Path) -> dict[str, Any] | None:
+    """What an earlier demo found out about the model that is there; None if there is none that was finished."""
+    try:
+        facts = json.loads((model / FACTS).read_text(encoding="utf-8"))
+        results(facts)
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return facts if (model / "config.json").is_file() else None
 
 
 def step(number: int, what: str) -> None:
@@ -135,10 +149,12 @@ def train(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
         f"training: Algorithm 13 on {tokenizer.N_V:,} byte pairs ({per_token:.2f} characters per token), "
         f"for {steps:,} steps or {args.seconds:g} seconds",
     )
-    facts: dict[str, Any] = {"origin": source.origin}
+    begin_prompt(tokenizer, prompt_of(args, source.origin), config.ell_max)
+    (folder / "model" / FACTS).unlink(missing_ok=True)  # from here on the model there is another one
+    facts: dict[str, Any] = {"origin": source.origin, "of": steps}
     facts |= _fit(initial_model(config, settings), data, settings, folder)
     with waiting("guessing, to have something to compare with"):
-        read = list(seen(data, config.ell_max, settings, facts.pop("steps")))
+        read = list(seen(data, config.ell_max, settings, facts["steps"]))
         facts["characters"] = round(sum(map(len, read)) * per_token)
         facts["baselines"] = guesses(learned, kept, read, data.held_out)
     write_atomically(folder / "model" / FACTS, json.dumps(facts, indent=2) + "\n")
@@ -192,6 +208,19 @@ def _fit(model: DTransformer, data: Corpus, settings: TrainingSettings, folder: 
     return found
 
 
+def prompt_of(args: argparse.Namespace, origin: str) -> str:
+    """The text to continue."""
+    return str(args.prompt) if args.prompt is not None else PROMPTS["Shakespeare" not in origin]
+
+
+def begin_prompt(tokenizer: Tokenizer, prompt: str, ell_max: int) -> None:
+    """Raise ConfigError if the model could not look at all of the prompt."""
+    if (n := len(tokenizer.encode(prompt)) + 1) > ell_max:
+        raise ConfigError(
+            f"--prompt has {n} tokens with bos, and the demo's model sees ell_max = {ell_max} at most. Shorten it."
+        )
+
+
 def results(facts: dict[str, Any]) -> str:
     """The held-out loss beside what guessing costs."""
     rows = [*facts["baselines"].items(), ("this model", facts["held_out"])]
@@ -202,7 +231,16 @@ def results(facts: dict[str, Any]) -> str:
             f"{facts['seconds']:.0f} seconds,",
             f"        over {facts['held_out_characters']:,} characters that it never saw:",
             *lines,
+            *([] if facts["steps"] == facts["of"] else [early(facts)]),
         ]
+    )
+
+
+def early(facts: dict[str, Any]) -> str:
+    """What to say where time ended training: a busy or slow machine learns less."""
+    return (
+        f"        The clock ended training after {facts['steps']:,} of {facts['of']:,} steps. On a busy machine:\n"
+        f"        {command()} demo --retrain --seconds 300"
     )
 
 
@@ -227,7 +265,7 @@ def compare(model: DTransformer, tokens: list[int]) -> bool:
     with waiting("running the oracle"):
         report = compare(copy.deepcopy(model).double(), x, theta)
     print(f"        {report}, {len(x)} tokens, float64")
-    print(f"        as trained, in float32, the largest is {single.error:.1e} (line {single.label})")
+    print(f"        in float32, as it is saved, the largest is {single.error:.1e} (line {single.label})")
     for line in report.lines:
         if not line.agrees:
             print(f"        line {line.label} DISAGREES: {line.error:.1e} at {line.at}, allowed {line.allowed:.0e}")
@@ -252,7 +290,7 @@ def look(model: DTransformer, tokenizer: Tokenizer, prompt: str, folder: Path) -
 def ending(folder: Path, prompt: str) -> str:
     """Where everything is, and what to try next."""
     me, model = command(), shlex.quote(str(folder / "model"))
-    words = shlex.quote(prompt.splitlines()[0])
+    words = shlex.quote(prompt.partition("\n")[0])
     return "\n".join(
         [
             f"\nEverything is in {folder}. Three things to try next:",

@@ -26,7 +26,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from transformulary.cli._fields import add_fields, given, nearest, read_toml, write_toml
-from transformulary.errors import CheckpointError, ConfigError, require
+from transformulary.errors import CheckpointError, ConfigError, DataError, require
 
 if TYPE_CHECKING:
     from transformulary.data import Corpus
@@ -207,7 +207,18 @@ def prepare(plan: Plan) -> tuple[DTransformer, Corpus, State | None]:
     tokenizer = Tokenizer.load(plan.folder) if plan.resume else make_tokenizer(plan.data, texts)
     ids = corpus(texts, tokenizer, plan.data.held_out)
     config = DTransformerConfig.from_dict({"N_V": tokenizer.N_V} | plan.model)
+    refuse_short(ids, config.ell_max)
     return initial_model(config, plan.settings), ids, state
+
+
+def refuse_short(ids: Corpus, ell_max: int) -> None:
+    """Raise DataError if no text fills the context: the last positions would never be learned."""
+    longest = max(ids.training.bounds.diff().tolist(), default=0)
+    if 2 <= longest <= ell_max:
+        raise DataError(
+            f"the longest text to learn from has {longest} tokens, and the context is ell_max = {ell_max}: positions "
+            f"after {longest - 1} would never be learned. Give more text, or --ell-max {longest - 1}."
+        )
 
 
 def make_tokenizer(options: DataOptions, texts: list[str]) -> Tokenizer:

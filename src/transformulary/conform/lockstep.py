@@ -28,11 +28,10 @@ from transformulary.paper import DTransformerConfig
 Array = NDArray[np.float64]
 
 #: Where each line of Algorithm 10 can be seen while one of our fast decoders runs: its path -> a module and
-#: the side to look at.  Lines that the model does not have (3a) are places that are not looked at.
+#: the side to look at.
 PLACES = {
     "10.2": "norm_x:in",
-    "10.3": "norm_x:in",
-    "10.3a": "norm_x:out",
+    "10.3": "layers.0:in",
     "10.5[l]": "layers.{l}.norm_1:out",
     "10.6[l]": "layers.{l}.norm_2:in",
     "10.7[l]": "layers.{l}.norm_2:out",
@@ -42,6 +41,8 @@ PLACES = {
 }
 #: Lines that add to the residual stream: what they add is compared as well, since beside X it may be small.
 INCREMENTS = {"6", "8"}
+#: The same where the embedding is normed, line 3a.
+EMBEDDING_NORM = {"10.3": "norm_x:in", "10.3a": "layers.0:in"}
 #: Float64 against float64, relative to the largest number of a value: equality to rounding.
 EXACT = 1e-12
 
@@ -102,7 +103,8 @@ def compare(model: DTransformer, x: Sequence[int], theta: Theta, allowed: float 
     Returns:
         One `Line` per line of Algorithm 10 that computes a value in this model.
     """
-    return lockstep(see(model, PLACES, model.config, x), model.config, x, theta, allowed)
+    places = PLACES | (EMBEDDING_NORM if model.config.embedding_norm else {})
+    return lockstep(see(model, places, model.config, x), model.config, x, theta, allowed)
 
 
 def see(model: nn.Module, places: Mapping[str, str], config: DTransformerConfig, x: Sequence[int]) -> dict[str, Array]:
