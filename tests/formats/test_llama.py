@@ -26,9 +26,12 @@ ROPE = {
         "rope_type": "yarn", "rope_theta": 20.0, "factor": 4.0, "beta_fast": 2, "beta_slow": 0.5,
         "attention_factor": 1.5, **LONG,
     },
-    "yarn, mscale": {"rope_type": "yarn", "rope_theta": 20.0, "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 1.2, **LONG},
+    "yarn, mscale": {
+        "rope_type": "yarn", "rope_theta": 20.0, "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 1.2, **LONG
+    },
     "llama3": {
-        "rope_type": "llama3", "rope_theta": 20.0, "factor": 8.0, "low_freq_factor": 0.5, "high_freq_factor": 1.2, **LONG,
+        "rope_type": "llama3", "rope_theta": 20.0, "factor": 8.0, "low_freq_factor": 0.5, "high_freq_factor": 1.2,
+        **LONG,
     },
 }  # fmt: skip
 MODELS = {

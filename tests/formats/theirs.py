@@ -37,7 +37,7 @@ def made(kind, **changes):
 def exact(model):
     """The same model with norms and rotations in float64, which the library computes in float32 whatever the model."""
     for module in list(model.modules()):
-        for name, child in list(module.named_children()):
+        for child in module.children():
             if type(child).__name__.endswith("RMSNorm"):
                 child.forward = _norm.__get__(child)
             if type(child).__name__.endswith("RotaryEmbedding"):

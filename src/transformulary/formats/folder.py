@@ -75,7 +75,7 @@ def understood(theirs: dict[str, Any], file: object) -> tuple[Format, DTransform
     """
     kind = theirs.get("model_type")
     form = next((known for known in READABLE if known.model_type == kind), None)
-    if kind in REFUSED:
+    if isinstance(kind, str) and kind in REFUSED:
         raise CheckpointError(f"{file}: {kind} has {REFUSED[kind]}, which we do not compute.")
     if form is None:
         readable = ", ".join(known.model_type for known in READABLE)

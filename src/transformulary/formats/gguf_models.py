@@ -62,8 +62,16 @@ def _rope(name: str) -> str:
     return f"llama.rope.{name}"
 
 
-ROPE_KEYS = ("freq_base", "dimension_count", "scaling.type", "scaling.factor", "scaling.original_context_length")
-ROPE_KEYS += ("scaling.finetuned", "scaling.yarn_beta_fast", "scaling.yarn_beta_slow")
+ROPE_KEYS = (
+    "freq_base",
+    "dimension_count",
+    "scaling.type",
+    "scaling.factor",
+    "scaling.original_context_length",
+    "scaling.finetuned",
+    "scaling.yarn_beta_fast",
+    "scaling.yarn_beta_slow",
+)
 
 
 def read_rope(theirs: dict[str, Any]) -> dict[str, Any]:
@@ -73,7 +81,9 @@ def read_rope(theirs: dict[str, Any]) -> dict[str, Any]:
         raise ConfigError(f"llama.attention.head_count = {H!r} and llama.embedding_length = {d_e!r} are no sizes.")
     d_attn = theirs.get("llama.attention.key_length", d_e // H)
     if theirs.get(_rope("dimension_count"), d_attn) != d_attn:
-        raise ConfigError(f"{theirs[_rope('dimension_count')]} of {d_attn} numbers of a head turn: only all of them can.")
+        raise ConfigError(
+            f"{theirs[_rope('dimension_count')]} of {d_attn} numbers of a head turn: only all of them can."
+        )
     kind, factor = theirs.get(_rope("scaling.type"), "none"), theirs.get(_rope("scaling.factor"), 1.0)
     ours = {"base": theirs.get(_rope("freq_base"), 10000.0), "d_attn": d_attn}
     if theirs.get("rope_freqs"):
@@ -105,7 +115,8 @@ def recognised(freqs: list[float], base: float, d_attn: int) -> dict[str, Any]:
     """The numbers of llama3 frequencies from what they divide each frequency by."""
     for numbers in LLAMA3:
         if len(freqs) == d_attn // 2 and all(
-            abs(given - wanted) <= 1e-5 * wanted for given, wanted in zip(freqs, divisors(numbers, base, d_attn), strict=True)
+            abs(given - wanted) <= 1e-5 * wanted
+            for given, wanted in zip(freqs, divisors(numbers, base, d_attn), strict=True)
         ):
             return {"frequencies": "llama3", **numbers}
     raise ConfigError("rope_freqs.weight holds none of the frequencies that Llama 3 was published with.")

@@ -18,9 +18,7 @@ MISTRAL = like_llama(
     "mistral",
     "MistralForCausalLM",
     (
-        *shared(
-            vocab_size=32000, max_position_embeddings=4096 * 32, intermediate_size=14336, num_key_value_heads=8
-        ),
+        *shared(vocab_size=32000, max_position_embeddings=4096 * 32, intermediate_size=14336, num_key_value_heads=8),
         Keys(("sliding_window",), read_mask, lambda ours: {"sliding_window": width(listed(ours))}),
     ),
     fixed={"absent": ["b_u", *ATTENTION, *MLP]},

@@ -175,15 +175,16 @@ def _shards(index: Path) -> dict[str, Stored]:
     files = read_json(index).get("weight_map")
     if not isinstance(files, dict) or not all(isinstance(file, str) for file in files.values()):
         raise CheckpointError(f"{index} has no weight_map that says in which file each tensor is.")
-    tensors: dict[str, Stored] = {}
     for file in sorted(set(files.values())):
         path = index.parent / file
         if path.name != file or path.suffix not in READERS:
             raise CheckpointError(f"{index}: {file!r} is no file of parameters beside it.")
         if not path.is_file():
             raise CheckpointError(f"{index} names {file}, and it is not there: the download is incomplete.")
+    tensors: dict[str, Stored] = {}
+    for path in sorted({index.parent / file for file in files.values()}):
         for name, tensor in READERS[path.suffix](path).items():
-            if files.get(name) != file:
+            if files.get(name) != path.name:
                 raise CheckpointError(f"{path} has {name}, which {index.name} says is in {files.get(name, 'no file')}.")
             tensors[name] = tensor
     if lost := sorted(set(files) - set(tensors)):
