@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from strategies import d_configs, seeds
 from transformulary import oracle
 from transformulary.errors import ConfigError
-from transformulary.oracle import PRECISIONS, in_precision, notation, lazy_theta, random_theta
+from transformulary.oracle import PRECISIONS, in_precision, lazy_theta, notation, random_theta
 from transformulary.paper import DTransformerConfig
 
 LOW = [name for name in PRECISIONS if name != "float64"]
