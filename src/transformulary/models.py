@@ -1,6 +1,6 @@
-"""Where a folder becomes a model with its tokenizer, and back: the ecosystem's files, safely read and written.
+"""Where a checkpoint becomes a model with its tokenizer, and back: the ecosystem's files, safely read and written.
 
-config.json             sizes and choices; GPT-2's where GPT-2 can express them, else our own
+config.json             sizes and choices; in the words of a published family that can express them, else in ours
 model.safetensors       the parameters
 tokenizer.json          the vocabulary
 generation_config.json  how to generate by default

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+import huggingface
 from transformulary import cli, oracle
 from transformulary.conform import theta_of
+from transformulary.formats import open_source, theta_source
 from transformulary.models import save
 from transformulary.nn import DTransformer
 from transformulary.paper import DTransformerConfig
@@ -134,6 +136,22 @@ def test_a_folder_with_something_in_it(folder, capsys):
     assert status == 2
     assert f"{out} exists and is not an empty folder" in capsys.readouterr().err
     assert json.loads((out / "index.json").read_text(encoding="utf-8"))["tokens"] == [1]
+
+
+def test_a_published_format_in_bfloat16(tmp_path):
+    """A Llama that `transformers` saved in bfloat16 gives what the oracle computes from those very numbers."""
+    theirs, config, _ = huggingface.llama(tied=True)
+    theirs.bfloat16().save_pretrained(tmp_path / "llama")
+
+    status, out = trace(tmp_path / "llama", "--tokens", "5,3,36,0")
+
+    read, array = theta_source(open_source(tmp_path / "llama"))
+    expected = oracle.record("DTransformer", [5, 3, 36, 0], oracle.theta_from(read, array), read)
+    assert status == 0
+    assert (read.H_kv, read.positions, read.tied) == (config.H_kv, "rotary", True)
+    for path, value in values(out).items():
+        if path != "10.2":  # a list of columns
+            np.testing.assert_allclose(value, expected[path], rtol=1e-12, atol=1e-14, err_msg=path)
 
 
 def test_no_torch(folder, tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from strategies import d_configs, seeds
 from transformulary import oracle
 from transformulary.errors import ConfigError
-from transformulary.oracle import PRECISIONS, in_precision, lazy_theta, random_theta
+from transformulary.oracle import PRECISIONS, in_precision, lazy_theta, notation, random_theta
 from transformulary.paper import DTransformerConfig
 
 LOW = [name for name in PRECISIONS if name != "float64"]
@@ -24,7 +24,8 @@ PUBLISHED = {
 
 
 def rounded(x, precision):
-    return np.asarray(PRECISIONS[precision].narrow(np.array(x, np.float64)))
+    """Plain float64 numbers, rounded."""
+    return np.asarray(oracle.rounded(np.array(x, np.float64), precision))
 
 
 def bits(rng, n):
@@ -114,7 +115,7 @@ def test_any_layout():
     """Transposed arrays and arrays with gaps round entry by entry."""
     x = np.random.default_rng(4).normal(size=(40, 60))
 
-    for view in (x.T, x[::3, 1::2], x[5], x[:, 7], x[..., None].swapaxes(0, 1), x[:0]):
+    for view in (x.T, x[::3, 1::2], x[::-1, ::-2], x[5], x[:, 7], x[..., None].swapaxes(0, 1), x[:0]):
         np.testing.assert_array_equal(rounded(view, "float32"), view.astype(np.float32))
 
 
@@ -149,7 +150,7 @@ def test_sums_and_products_of_matrices_round_once():
 
     expected = 1 + 2.0**-7
     assert float(a[0] + a[1] + a[2]) == 1.0
-    assert float(oracle.notation.sum(a[i] for i in range(3))) == expected
+    assert float(notation.sum(a[i] for i in range(3))) == expected
     assert float(a.sum()) == expected
     assert float(a @ np.ones(3)) == expected
 
@@ -200,6 +201,24 @@ def test_a_lazy_theta_is_rounded_lazily():
     )
 
 
+def test_values_put_in_by_a_hook():
+    """What a hook puts in is rounded on: the lines after it see numbers of the precision and give such numbers."""
+    config = DTransformerConfig(N_V=31, ell_max=8, L=1, H=2, d_e=16, d_mlp=20, eps=1e-5)
+    theta = in_precision(random_theta(config, np.random.default_rng(0)), "bfloat16")
+    X, seen = np.random.default_rng(1).normal(size=(16, 3)), {}
+
+    def hook(path, value):
+        seen[path] = np.asarray(value)
+        return oracle.rounded(X, "bfloat16") if path == "10.6[l=1]" else value
+
+    oracle.watched(hook).DTransformer([1, 2, 3], theta, config)
+
+    for path in ("10.7[l=1,t=2]/6.1", "10.7[l=1,t=2]/6.2", "10.7[l=1]", "10.8[l=1]"):
+        np.testing.assert_array_equal(seen[path], rounded(seen[path], "bfloat16"), err_msg=path)
+    column = rounded(X, "bfloat16")[:, 1]
+    assert seen["10.7[l=1,t=2]/6.1"] == rounded(sum(rounded(column / 16, "bfloat16")), "bfloat16")
+
+
 def test_float64_is_the_theta_itself():
     """Float64 changes nothing."""
     theta = random_theta(DTransformerConfig(N_V=3, ell_max=3, L=1, H=1, d_e=2, d_mlp=1), np.random.default_rng(0))
@@ -218,5 +237,5 @@ def test_overflow_is_infinite():
     a = PRECISIONS["float16"].narrow(np.array([300.0, 1.0]))
 
     assert float(a[0] ** 2) == np.inf
-    assert float(oracle.notation.sum(a[i] ** 2 for i in range(2))) == np.inf
+    assert float(notation.sum(a[i] ** 2 for i in range(2))) == np.inf
     assert float(a[1] / (a[1] - a[1])) == np.inf

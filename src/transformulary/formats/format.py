@@ -174,7 +174,7 @@ class Format:
             raise ConfigError(f"{unknown[0]} = {theirs[unknown[0]]!r} has no rule: it might change the numbers.{hint}")
         given = dict(self.fixed)
         for entry in self.keys:
-            given |= entry.read(theirs) if isinstance(entry, Keys) else {entry.ours: entry.read(theirs)}
+            given |= _fields(entry, theirs)
         return DTransformerConfig.from_dict({name: value for name, value in given.items() if value is not None})
 
     def write_config(self, config: DTransformerConfig) -> dict[str, Any]:
@@ -259,6 +259,17 @@ class Format:
 
 #: What we add to any format's config.json: facts about the folder, none about the mathematics.
 OUR_KEYS = frozenset({"model_type", "transformulary"})
+
+
+def _fields(key: Key | Keys, theirs: dict[str, Any]) -> dict[str, Any]:
+    """Our fields that one entry of the table sets."""
+    try:
+        return key.read(theirs) if isinstance(key, Keys) else {key.ours: key.read(theirs)}
+    except ConfigError:
+        raise
+    except (TypeError, ValueError, ArithmeticError, KeyError) as error:  # a value of another kind than is meant
+        said = ", ".join(f"{name} = {theirs[name]!r}" for name in _theirs(key) if theirs.get(name) is not None)
+        raise ConfigError(f"{said or _theirs(key)[0]} makes no sense here ({error}).") from None
 
 
 def _theirs(key: Key | Keys) -> tuple[str, ...]:

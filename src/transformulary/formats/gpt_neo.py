@@ -45,7 +45,7 @@ KEYS = (
     Key("hidden_size", "d_e", 2048),
     Key("num_layers", "L", 24),
     Key("num_heads", "H", 16),
-    Key("intermediate_size", "d_mlp", lambda theirs: 4 * theirs.get("hidden_size", 2048)),
+    Key("intermediate_size", "d_mlp", lambda theirs: 4 * (theirs.get("hidden_size") or 2048)),
     Key("activation_function", "activation", "gelu_new", gpt2.ACTIVATIONS),
     Key("layer_norm_epsilon", "eps", 1e-5),
     Key("tie_word_embeddings", "tied", True),

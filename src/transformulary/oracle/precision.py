@@ -22,7 +22,7 @@ from transformulary.errors import ConfigError
 from transformulary.oracle.lazy import LazyArray
 from transformulary.oracle.theta import Theta
 
-__all__ = ["PRECISIONS", "Format", "Number", "Rounded", "in_precision"]
+__all__ = ["PRECISIONS", "Format", "Number", "Rounded", "in_precision", "rounded"]
 
 
 #: The bits of the exponent of a float64.
@@ -169,6 +169,23 @@ PRECISIONS: dict[str, type[Rounded] | None] = {
 }
 
 
+def rounded(value: Any, precision: str) -> Any:
+    """A number or an array of float64 as one of a precision, so that operations on it round.
+
+    A hook of `watched` that puts its own value into a run in low precision gives it in this form.
+
+    Raises ConfigError: there is no such precision.
+    """
+    kind = _known(precision)
+    return kind.narrow(value) if kind else value
+
+
+def _known(precision: str) -> type[Rounded] | None:
+    if precision not in PRECISIONS:
+        raise ConfigError(f"precision = {precision!r} is none of {', '.join(PRECISIONS)}.")
+    return PRECISIONS[precision]
+
+
 def in_precision(theta: Theta, precision: str) -> Theta:
     """The parameters rounded to a precision, so that whatever the oracle computes from them is rounded as well.
 
@@ -183,9 +200,7 @@ def in_precision(theta: Theta, precision: str) -> Theta:
     Raises:
         ConfigError: there is no such precision.
     """
-    if precision not in PRECISIONS:
-        raise ConfigError(f"precision = {precision!r} is none of {', '.join(PRECISIONS)}.")
-    kind = PRECISIONS[precision]
+    kind = _known(precision)
     if kind is None:
         return theta
     return theta.map(lambda a: a.turned_into(kind.narrow) if isinstance(a, LazyArray) else kind.narrow(a))

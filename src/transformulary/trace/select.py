@@ -87,7 +87,8 @@ def kinds(config: DTransformerConfig) -> tuple[str, ...]:
     """
     small: dict[str, Any] = dict.fromkeys(("L", "H", "H_kv", "d_mlp", "d_mid"), 1) | {"N_V": 2, "ell_max": 2}
     tiny = replace(config, **small, d_e=4, d_attn=4, mask=(Causal(),), eps=config.eps or 1e-5)
-    return tuple(record("DTransformer", [0], random_theta(tiny, np.random.default_rng(0)), tiny))
+    values = record("DTransformer", [0], random_theta(tiny, np.random.default_rng(0)), tiny)
+    return tuple(dict.fromkeys(map(_first, values)))
 
 
 def _regex(pattern: str) -> re.Pattern[str]:
