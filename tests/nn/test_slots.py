@@ -8,7 +8,7 @@ import pytest
 import torch
 from jaxtyping import TypeCheckError
 
-from nn.models import config, tokens
+from nn.models import config, model, tokens
 from transformulary.nn import DTransformer
 from transformulary.nn.slots import TABLES
 
@@ -43,6 +43,16 @@ def test_norms(norm, eps, expected):
     line = TABLES["norm"][norm](config(d_e=4, eps=eps), "beta").double()
 
     assert expected == pytest.approx(line(torch.tensor([1.0, 0, 0, 0]).double()).tolist(), abs=1e-6)
+
+
+@pytest.mark.parametrize(("ell", "same"), [(6, True), (7, True), (8, False)])
+def test_dynamic_frequencies_begin_beyond_training(ell, same):
+    """Up to ell_train tokens dynamic frequencies are those of the base; one token more turns them all."""
+    plain = {"positions": "rotary", "d_attn": 4}
+    dynamic = {"frequencies": "dynamic", "factor": 3.0, "ell_train": 7}
+    x = tokens(config(), 1, ell)
+
+    assert same == torch.equal(model(config(**plain))(x), model(config(**plain, **dynamic))(x))
 
 
 def test_heads_need_not_divide_the_width():

@@ -36,12 +36,13 @@ REQUIRED = {
 
 #: Dropout, the initialisation, the heads of other tasks, what `generate` does, and how results are handed back.
 HARMLESS = frozenset({
-    "_name_or_path", "_num_labels", "architectures", "attn_pdrop", "bos_token_id", "chunk_size_feed_forward", "dtype",
-    "embd_pdrop", "eos_token_id", "finetuning_task", "gradient_checkpointing", "id2label", "initializer_range",
-    "label2id", "n_ctx", "output_attentions", "output_hidden_states", "output_past", "pad_token_id",
-    "predict_special_tokens", "problem_type", "reorder_and_upcast_attn", "resid_pdrop", "return_dict",
-    "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
-    "task_specific_params", "tokenizer_class", "torch_dtype", "torchscript", "transformers_version", "use_cache"
+    "_attn_implementation_autoset", "_name_or_path", "_num_labels", "architectures", "attn_pdrop", "bos_token_id",
+    "chunk_size_feed_forward", "dtype", "embd_pdrop", "eos_token_id", "finetuning_task", "gradient_checkpointing",
+    "id2label", "initializer_range", "label2id", "n_ctx", "output_attentions", "output_hidden_states",
+    "output_past", "pad_token_id", "predict_special_tokens", "problem_type", "reorder_and_upcast_attn",
+    "resid_pdrop", "return_dict", "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
+    "summary_type", "summary_use_proj", "task_specific_params", "tokenizer_class", "torch_dtype", "torchscript",
+    "transformers.js_config", "transformers_version", "use_cache"
 })  # fmt: skip
 
 h, o = "transformer.h.{l}.", "layers.{l}."

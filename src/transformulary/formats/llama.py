@@ -72,7 +72,16 @@ def shared(**defaults: Any) -> tuple[Key | Keys, ...]:
     )
 
 
-HARMLESS = gpt2.HARMLESS | {"attention_dropout", "hidden_dropout", "pretraining_tp"}
+HARMLESS = gpt2.HARMLESS | {
+    "attention_dropout",
+    "hidden_dropout",
+    "is_llama_config",
+    "pretraining_tp",
+    "unsloth_fixed",
+    "unsloth_version",
+}
+#: Keys that change the mathematics, and the only value that we compute.
+REQUIRED = {"is_encoder_decoder": False, "pruned_heads": {}, "partial_rotary_factor": 1.0, "rope_interleaved": False}
 
 h, o = "model.layers.{l}.", "layers.{l}."
 _MODULES = {
@@ -109,7 +118,7 @@ def like_llama(
         keys=tuple(keys),
         weights=WEIGHTS,
         fixed=FIXED | dict(fixed or {}),
-        required={"is_encoder_decoder": False, "pruned_heads": {}, "partial_rotary_factor": 1.0, **(required or {})},
+        required=REQUIRED | dict(required or {}),
         harmless=HARMLESS,
         buffers=BUFFERS,
         prefix="model.",

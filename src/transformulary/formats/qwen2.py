@@ -48,4 +48,5 @@ QWEN2 = like_llama(
         Keys(("use_sliding_window", "sliding_window", "max_window_layers", "layer_types"), read_mask, write_mask),
     ),
     fixed={"absent": ["b_u", "b_o", *MLP]},
+    required={"use_mrope": False},
 )

@@ -1,0 +1,76 @@
+"""Configs as their publishers wrote them are understood: the numbers of parameters are those that are known."""
+
+import pytest
+
+from transformulary.formats import understood
+from transformulary.paper import Causal, Local, number_of_parameters
+
+COMMON = {"torch_dtype": "bfloat16", "transformers_version": "4.42.0", "use_cache": True, "initializer_range": 0.02}
+LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "attention_dropout": 0.0, "pretraining_tp": 1}
+LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+CONFIGS = {
+    "Llama 3.1 8B": (8_030_261_248, {
+        **COMMON, **LLAMA, "attention_bias": False, "mlp_bias": False, "bos_token_id": 128000,
+        "eos_token_id": [128001, 128008, 128009], "hidden_act": "silu", "hidden_size": 4096, "intermediate_size": 14336,
+        "max_position_embeddings": 131072, "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8,
+        "rms_norm_eps": 1e-05, "rope_scaling": {**LLAMA3, "rope_type": "llama3"}, "rope_theta": 500000.0,
+        "tie_word_embeddings": False, "vocab_size": 128256,
+    }),
+    "TinyLlama 1.1B": (1_100_048_384, {
+        **COMMON, **LLAMA, "hidden_size": 2048, "intermediate_size": 5632, "max_position_embeddings": 2048,
+        "num_attention_heads": 32, "num_hidden_layers": 22, "num_key_value_heads": 4, "rms_norm_eps": 1e-05,
+        "rope_scaling": None, "rope_theta": 10000.0, "tie_word_embeddings": False, "vocab_size": 32000,
+    }),
+    "SmolLM2 135M": (134_515_008, {
+        **COMMON, **LLAMA, "hidden_size": 576, "intermediate_size": 1536, "is_llama_config": True,
+        "max_position_embeddings": 8192, "num_attention_heads": 9, "num_hidden_layers": 30, "num_key_value_heads": 3,
+        "rms_norm_eps": 1e-05, "rope_interleaved": False, "rope_scaling": None, "rope_theta": 100000,
+        "tie_word_embeddings": True, "transformers.js_config": {"dtype": "q4"}, "vocab_size": 49152,
+    }),
+    "Mistral 7B": (7_241_732_096, {
+        **COMMON, "architectures": ["MistralForCausalLM"], "model_type": "mistral", "hidden_size": 4096,
+        "intermediate_size": 14336, "max_position_embeddings": 32768, "num_attention_heads": 32,
+        "num_hidden_layers": 32, "num_key_value_heads": 8, "rms_norm_eps": 1e-05, "rope_theta": 10000.0,
+        "sliding_window": 4096, "tie_word_embeddings": False, "vocab_size": 32000, "hidden_act": "silu",
+    }),
+    "Qwen2.5 0.5B": (494_032_768, {
+        **COMMON, "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "attention_dropout": 0.0,
+        "hidden_size": 896, "intermediate_size": 4864, "max_position_embeddings": 32768, "max_window_layers": 24,
+        "num_attention_heads": 14, "num_hidden_layers": 24, "num_key_value_heads": 2, "rms_norm_eps": 1e-06,
+        "rope_theta": 1000000.0, "sliding_window": 32768, "tie_word_embeddings": True, "use_mrope": False,
+        "use_sliding_window": False, "vocab_size": 151936,
+    }),
+    "GPT-Neo 125M": (125_198_592, {
+        "activation_function": "gelu_new", "architectures": ["GPTNeoForCausalLM"], "attention_dropout": 0,
+        "attention_layers": ["global", "local"] * 6, "attention_types": [[["global", "local"], 6]],
+        "bos_token_id": 50256, "embed_dropout": 0, "eos_token_id": 50256, "gradient_checkpointing": False,
+        "hidden_size": 768, "initializer_range": 0.02, "intermediate_size": None, "layer_norm_epsilon": 1e-05,
+        "max_position_embeddings": 2048, "model_type": "gpt_neo", "num_heads": 12, "num_layers": 12,
+        "resid_dropout": 0, "summary_activation": None, "summary_first_dropout": 0.1, "summary_use_proj": True,
+        "summary_proj_to_labels": True, "summary_type": "cls_index", "transformers_version": "4.9.0.dev0",
+        "use_cache": True, "vocab_size": 50257, "window_size": 256,
+    }),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_number_of_parameters(name):
+    """Sizes, biases and ties are read as meant."""
+    parameters, theirs = CONFIGS[name]
+
+    _, c = understood(theirs, "config.json")
+
+    assert parameters == number_of_parameters(c)
+
+
+def test_choices():
+    """So are masks, frequencies and bases."""
+    c = {name: understood(theirs, "config.json")[1] for name, (_, theirs) in CONFIGS.items()}
+
+    assert [(Causal(),), (Local(4096),), (Causal(), Local(256))] == [
+        c[name].mask for name in ("Qwen2.5 0.5B", "Mistral 7B", "GPT-Neo 125M")
+    ]
+    llama = c["Llama 3.1 8B"]
+    assert ("llama3", 8, 1, 4, 8192, 500000) == (
+        llama.frequencies, llama.factor, llama.beta_slow, llama.beta_fast, llama.ell_train, llama.base
+    )  # fmt: skip
