@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from transformulary.errors import AlgorithmError
+from transformulary.paper.masks import no_mask
 
 __all__ = ["DOMAINS"]
 
@@ -57,10 +58,7 @@ def _attention(X: Any, Z: Any, W: Any, Mask: Any, c: Any = None) -> None:
             raise AlgorithmError(f"{name} has shape {np.shape(A)}: it is a matrix with one column per token.")
     allowed = np.asarray(Mask(*np.indices((Z.shape[1], X.shape[1]), sparse=True)))
     if allowed.dtype != bool and not (allowed.dtype.kind in "iu" and np.isin(allowed, (0, 1)).all()):
-        raise AlgorithmError(
-            f"the mask has values of type {allowed.dtype}: true means may attend, and nothing else is a mask. "
-            f"A number that is added to the scores is a bias, not a mask."
-        )
+        raise no_mask(allowed.dtype)
 
 
 def _layer_norm(e: Any, gamma: Any, beta: Any, c: Any = None) -> None:
