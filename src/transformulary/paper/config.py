@@ -170,6 +170,8 @@ class Sizes(Choices):
                 f"is odd, and {self.positions} positions pair a sine with a cosine. "
                 "Make d_e even, or use sinusoid_vaswani",
             )
+        if self.positions == "sinusoid_t2t" and self.d_e < 4:
+            raise self._wrong("d_e", "is too small for sinusoid_t2t, whose formula divides by d_e / 2 - 1: at least 4")
 
     def _default(self, name: str, value: int) -> None:
         if getattr(self, name) is None:
