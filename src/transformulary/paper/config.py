@@ -55,7 +55,8 @@ class Choices:
     activation       element-wise function of the MLP: gelu (exact), relu, gelu_tanh, silu
     mlp              plain, or gated: W_mlp2 (act(W_mlp1 X) * W_mlp3 X)
     positions        where tokens get their position from: Algorithm 2 (learned), nowhere (none), a formula
-                     (sinusoid...), or inside attention (rotary, relative, bucketed)
+                     (sinusoid...), or inside attention (rotary, relative, bucketed).  Bucketed deviates from T5 in
+                     that every layer has its own B; T5's layers share the first one's: give each a copy
     base             of rotary positions: omega_i = base^(-2 (i - 1) / d_attn)
     scale            of the scores in line 6 of Algorithm 4: sqrt (divide by sqrt(d_attn)) or none
     embedding_scale  of the token embedding: none, or sqrt (multiply by sqrt(d_e))
