@@ -193,6 +193,9 @@ def cache_bytes(config: Config, ell: int, ell_z: int | None = None, dtype: str =
     encoder-decoder also keeps those of the `ell_z` tokens of context.  Where tokens look at later ones (an encoder, a
     mask that is not causal) a new token changes what the others become and nothing can be kept: 0.
 
+    This is what must be kept.  The fast decoder's own cache keeps every token whatever the mask, in buffers that double
+    when they are full: up to twice the bytes of a causal mask, and never fewer than for 64 tokens.
+
     Raises ConfigError for lengths as in `flops`, and for a dtype as in `weight_bytes`.
     """
     z = _context(config, ell, ell_z)
