@@ -197,12 +197,13 @@ class Plan:
         data = data_options(saved["data"] | file["data"] | given(args, DataOptions))
         settings = TrainingSettings.from_dict(saved["training"] | file["training"] | given(args, TrainingSettings))
         model = saved["model"] | file["model"] | given(args, DTransformerConfig)
-        if "d_mlp" not in model and type(model["d_e"]) is int:
-            model["d_mlp"] = 4 * model["d_e"]
+        d_e = model["d_e"]
+        model.setdefault("d_mlp", 4 * d_e if type(d_e) is int else d_e)  # what is no number is complained about below
         refuse_huge(DTransformerConfig.from_dict({"N_V": 1} | model))  # before a long text is read
         plan = cls(folder, data, model, settings, state)
+        recorded = plan.recorded
         if state:  # the text may have moved: its token ids are compared later
-            check_same_run({"data": saved["data"]}, {"data": plan.recorded | {"text": saved["data"]["text"]}})
+            check_same_run({"data": saved["data"]}, {"data": recorded | {"text": saved["data"]["text"]}})
         return plan
 
     @property
