@@ -19,6 +19,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from transformulary.errors import CheckpointError
 from transformulary.files import write_atomically
@@ -77,6 +78,9 @@ def save(
 ) -> None:
     """Write a folder that `load` and `transformers` read; each file is replaced whole, config.json last.
 
+    Wherever this is cut short, the folder holds the old model, the new one, or none that `load` would take: a
+    config.json that says something else goes first.
+
     Args:
         folder: made if it is missing.
         model: a DTransformer, compiled or wrapped or not; its precision is kept.
@@ -88,11 +92,14 @@ def save(
     ends = {"bos_token_id": tokenizer and tokenizer.bos_token, "eos_token_id": tokenizer and tokenizer.eos_token}
     about = {"dtype": str(model.W_e.weight.dtype).removeprefix("torch."), **ends}
     theirs = form.write_config(model.config) | about | {"transformulary": {"tokenizer": tokenizer and tokenizer.hash}}
+    config = folder / "config.json"
+    if config.is_file() and config.read_text(encoding="utf-8", errors="replace") != _json(theirs):
+        config.unlink()
     if tokenizer:
         tokenizer.save(folder)
     write_atomically(folder / "generation_config.json", _json({**ends, **(generation or {})}))
     write_atomically(folder / "model.safetensors", to_bytes(dict(_stored(model)), {"format": "pt"}))
-    write_atomically(folder / "config.json", _json(theirs))
+    write_atomically(config, _json(theirs))
 
 
 def bare(model: nn.Module) -> DTransformer:
@@ -118,7 +125,7 @@ def _load_model(folder: Path, described: Described) -> DTransformer:
         raise CheckpointError(f"{folder} has no model.safetensors. (Pickled and sharded checkpoints are not read.)")
     header = read_header(path)
     _check_size(path, config, header)
-    with torch.device("meta"):  # shapes only: nothing takes memory before the file has been found right
+    with torch.device("meta"), Undrawn():  # shapes only: nothing takes memory before the file has been found right
         model = DTransformer(config)
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     plan = described.format.plan(config, shapes, header, path)
@@ -128,6 +135,14 @@ def _load_model(folder: Path, described: Described) -> DTransformer:
         tensors[twin] = tensors[original]
     model.load_state_dict(tensors, assign=True)
     return model.eval()
+
+
+class Undrawn(TorchFunctionMode):
+    """Inside, nothing of torch.nn.init runs: shapes have no numbers, and PyTorch takes seconds to find that out."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        drawn = getattr(func, "__module__", "") == nn.init.__name__
+        return (*args, *kwargs.values())[0] if drawn else func(*args, **(kwargs or {}))
 
 
 def _check_size(path: Path, config: DTransformerConfig, header: Mapping[str, Entry]) -> None:

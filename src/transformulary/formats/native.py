@@ -5,6 +5,7 @@ from dataclasses import fields
 from transformulary.formats.format import Format, Key, Rule
 from transformulary.paper import DTransformerConfig
 
+#: No key has a default: every file that we write has them all, and what one lacks is damage.
 KEYS = tuple(Key(f.name, f.name) for f in fields(DTransformerConfig))
 
 #: What config.json tells `transformers` about the folder.
