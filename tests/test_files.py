@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from transformulary import files
-from transformulary.errors import DataError
-from transformulary.files import read_text, write_atomically
+from transformulary.errors import ConfigError, DataError
+from transformulary.files import claimed, read_text, write_atomically
 
 
 @pytest.mark.parametrize(
@@ -64,20 +64,40 @@ def test_writing_makes_folders_and_replaces(tmp_path, data, content):
 
 
 def test_writing_that_fails_changes_nothing(tmp_path):
-    """Where the disk is full, the old file stays and no other is left."""
+    """Where the disk is full, the error names the file, the old one stays, and no other file or folder is left."""
     path = tmp_path / "file"
     write_atomically(path, "old")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
-        with pytest.raises(OSError, match="File too large"):
+        with pytest.raises(OSError, match="File too large") as caught:
             write_atomically(path, "new" * 1000)
+        with pytest.raises(OSError, match="File too large"):
+            write_atomically(tmp_path / "a" / "b" / "file", "new" * 1000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
+    assert str(path) == caught.value.filename
     assert "old" == path.read_text()
     assert [path] == list(tmp_path.iterdir())
+
+
+def test_a_folder_is_claimed_once(tmp_path):
+    """While a folder is claimed nobody else gets it; afterwards it is free, and an empty one that was made is gone."""
+    folder = tmp_path / "a" / "b"
+
+    with claimed(folder):
+        with pytest.raises(ConfigError, match="is in use"), claimed(folder):
+            raise AssertionError("claimed twice")
+        (folder / "file").touch()
+    with claimed(folder):
+        (folder / "file").unlink()
+
+    assert [folder] == list((tmp_path / "a").iterdir())
+    with claimed(tmp_path / "c" / "d"):
+        pass
+    assert not (tmp_path / "c").exists()
 
 
 WRITE_FOR_EVER = """

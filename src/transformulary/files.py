@@ -8,26 +8,76 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from transformulary.errors import DataError
+from transformulary.errors import ConfigError, DataError
 
 
 def write_atomically(path: str | Path, data: bytes | str) -> None:
     """Write `data` (text as UTF-8) to `path`; at every moment the file there is the old or the new one, whole.
 
-    Creates the folder if it is missing.  Raises OSError if it cannot be done; the old file is then untouched.
+    Creates the folder if it is missing.  Raises OSError, which names the file, if it cannot be done; the old file
+    is then untouched, and no folder stays that was made for nothing.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with made(path.parent):
+        try:
+            with open(temporary, "wb") as file:
+                file.write(data.encode() if isinstance(data, str) else data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException as error:
+            temporary.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise OSError(error.errno, error.strerror, str(path)) from None
+            raise
+
+
+@contextmanager
+def made(folder: Path) -> Iterator[None]:
+    """The folder is there inside; afterwards, folders that were made for it and are still empty are not."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
-        with open(temporary, "wb") as file:
-            file.write(data.encode() if isinstance(data, str) else data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    finally:
+        for path in missing:
+            try:
+                path.rmdir()
+            except OSError:  # it is not empty: something was written
+                break
+
+
+@contextmanager
+def claimed(folder: str | Path) -> Iterator[None]:
+    """The folder, made if it is missing, is this block's alone: who else claims it meanwhile is refused.
+
+    The claim is a lock that the system keeps on the folder itself (`flock`): it ends with the process, however
+    that ends, and leaves no file.  Where the system has no such lock (Windows, some network drives), nobody is refused.
+
+    Raises ConfigError if another process, or another block of this one, has claimed it.
+    """
+    folder = Path(folder)
+    with made(folder):
+        try:
+            import fcntl
+        except ImportError:
+            yield
+            return
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise ConfigError(
+                f"{folder} is in use: another training writes there. Wait until it ends, or name another folder."
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        try:
+            yield
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager

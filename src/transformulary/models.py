@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from transformulary.errors import CheckpointError
 from transformulary.files import write_atomically
@@ -82,6 +83,9 @@ def save(
 ) -> None:
     """Write a folder that `load` and `transformers` read; each file is replaced whole, config.json last.
 
+    Wherever this is cut short, the folder holds the old model, the new one, or none that `load` would take: a
+    config.json that says something else goes first.
+
     Args:
         folder: made if it is missing.
         model: a DTransformer, compiled or wrapped or not; its precision is kept.
@@ -93,11 +97,14 @@ def save(
     ends = {"bos_token_id": tokenizer and tokenizer.bos_token, "eos_token_id": tokenizer and tokenizer.eos_token}
     about = {"dtype": str(model.W_e.weight.dtype).removeprefix("torch."), **ends}
     theirs = form.write_config(model.config) | about | {"transformulary": {"tokenizer": tokenizer and tokenizer.hash}}
+    config = folder / "config.json"
+    if config.is_file() and config.read_text(encoding="utf-8", errors="replace") != _json(theirs):
+        config.unlink()
     if tokenizer:
         tokenizer.save(folder)
     write_atomically(folder / "generation_config.json", _json({**ends, **(generation or {})}))
     write_atomically(folder / "model.safetensors", to_bytes(dict(_stored(model)), {"format": "pt"}))
-    write_atomically(folder / "config.json", _json(theirs))
+    write_atomically(config, _json(theirs))
 
 
 def bare(model: nn.Module) -> DTransformer:
@@ -119,7 +126,7 @@ def _stored(model: DTransformer) -> Iterator[tuple[str, Tensor]]:
 
 def _load_model(described: Described) -> DTransformer:
     read, config = reader(described), described.config
-    with torch.device("meta"):  # shapes only: nothing takes memory before the file has been found right
+    with torch.device("meta"), Undrawn():  # shapes only: nothing takes memory before the file has been found right
         model = DTransformer(config)
     dtype = DTYPES[described.dtype]
     state = {
@@ -130,6 +137,14 @@ def _load_model(described: Described) -> DTransformer:
     state |= {twin: state[original] for twin, original in TIED.items() if config.tied}
     model.load_state_dict(state, assign=True)
     return model.eval()
+
+
+class Undrawn(TorchFunctionMode):
+    """Inside, nothing of torch.nn.init runs: shapes have no numbers, and PyTorch takes seconds to find that out."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        drawn = getattr(func, "__module__", "") == nn.init.__name__
+        return (*args, *kwargs.values())[0] if drawn else func(*args, **(kwargs or {}))
 
 
 def load_tokenizer(folder: Path, described: Described) -> Tokenizer | None:

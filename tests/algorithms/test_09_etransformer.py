@@ -50,6 +50,7 @@ def test_one_segment_folds_into_the_positions():
     theta = oracle.random_theta(c, np.random.default_rng(0))
     folded = theta.map(np.copy)
     folded.W_p = theta.W_p + theta.W_s[:, :1]
+    del folded.W_s
 
     P = oracle.ETransformer([1, 2, 3], theta, c, [0, 0, 0])
 

@@ -15,6 +15,16 @@ c = DTransformerConfig(N_V=5, ell_max=6, L=1, H=1, d_e=4, d_mlp=3, eps=1e-5)
 theta = oracle.random_theta(c, np.random.default_rng(1), scale=0.8)
 
 
+class Given:
+    """A generator whose next number is known."""
+
+    def __init__(self, u):
+        self.u = u
+
+    def random(self):
+        return self.u
+
+
 def generate(x, ell_gen, tau=1.0, seed=0):
     return oracle.DInference(x, theta, c, ell_gen=ell_gen, tau=tau, rng=np.random.default_rng(seed))
 
@@ -34,16 +44,21 @@ def test_sample_by_given_numbers():
     """The token is the first whose cumulated probability exceeds the uniform number."""
     q = np.array([0.25, 0.0, 0.5, 0.25])
 
-    class Given:
-        def __init__(self, u):
-            self.u = u
-
-        def random(self):
-            return self.u
-
     drawn = [sample(q, Given(u)) for u in (0.0, 0.2499, 0.25, 0.7499, 0.75, np.nextafter(1, 0))]
 
     assert drawn == [0, 0, 2, 2, 3, 3]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=9).filter(any), st.integers(0, 3))
+def test_the_largest_random_number_draws_a_token(q, zeros):
+    """With u just below 1 it is the last token of positive probability, whatever rounding made of the sum."""
+    q = np.array(q) / sum(q)
+    last = int(np.flatnonzero(q > 1e-10)[-1])
+
+    drawn = sample(np.append(q, np.zeros(zeros)), Given(np.nextafter(1, 0)))
+
+    assert last <= drawn < len(q)
+    assert q[drawn] > 0
 
 
 @pytest.mark.parametrize("tau", [0.3, 1.0, 4.0])

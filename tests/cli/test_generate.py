@@ -1,6 +1,7 @@
 """transformulary generate."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -122,3 +123,38 @@ def test_a_model_without_a_tokenizer(tmp_path, capsys):
 
     assert cli.main(["generate", str(tmp_path), "--prompt", "a"]) == 2
     assert "has no tokenizer.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("theirs", "words", "same"),
+    [
+        ({"do_sample": False}, [], ["--temperature", "0"]),
+        ({"do_sample": False, "max_new_tokens": 5}, ["--temperature", "2"], ["--temperature", "2", "--tokens", "5"]),
+        ({"temperature": 2.0, "top_k": 3, "top_p": 0.5}, ["--top-k", "0"], ["--temperature", "2", "--top-p", "0.5"]),
+        ({"max_new_tokens": 5}, ["--tokens", "9"], ["--tokens", "9"]),
+    ],
+)
+def test_the_folders_defaults(theirs, words, same, folder, tmp_path, capsys):
+    """What generation_config.json says is the default, and the command line overrides it."""
+    other = shutil.copytree(folder, tmp_path / "other")
+    (other / "generation_config.json").write_text(json.dumps(theirs))
+    texts = []
+
+    for where, options in ((str(other), words), (folder, same)):
+        assert cli.main(["generate", where, "--prompt", "My ", "--seed", "1", *options]) == 0
+        texts.append(capsys.readouterr().out)
+
+    assert texts[0] == texts[1]
+
+
+def test_defaults_that_mean_nothing(folder, tmp_path, capsys):
+    """A key of generation_config.json that nobody knows is one line that names the file, before any text."""
+    other = shutil.copytree(folder, tmp_path / "other")
+    (other / "generation_config.json").write_text('{"eos_token_id": [[1]]}')
+
+    assert cli.main(["generate", str(other)]) == 2
+    assert capsys.readouterr() == (
+        "",
+        f"transformulary generate: {other}/generation_config.json: eos_token_id [1] is no token of the model: ids are "
+        f"whole numbers in [0, N_V) = [0, {models.load(folder).model.config.N_V}).\n",
+    )

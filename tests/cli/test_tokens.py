@@ -73,6 +73,7 @@ def test_special_tokens_only_when_asked(folder, capsys):
     [
         (["decode", "99999"], "has no token 99999"),
         (["decode", "1.5"], "'1.5' is no token id"),
+        (["decode", "1" * 5000], "'11111111111111111111...' is no token id"),
         (["encode", "--text", "\udc92"], r"lone surrogate (U+DC92)"),
     ],
 )
@@ -86,11 +87,28 @@ def test_bad_input(words, message, folder, capsys):
     assert err.count("\n") == 1
 
 
-def test_bytes_that_are_no_text(folder, capsys, stdin):
+@pytest.mark.parametrize("ids", [["--json", "0", "1"], ["0", "--json", "1"]])
+def test_options_may_stand_anywhere(ids, folder, capsys):
+    """Ids before an option, after it, and on both sides of it are one list."""
+    assert cli.main(["tokens", "decode", folder, *ids]) == 0
+    assert json.loads(capsys.readouterr().out) == {"text": Tokenizer.load(folder).decode([0, 1])}
+
+
+@pytest.mark.parametrize("action", ["encode", "decode"])
+def test_standard_input_is_closed(action, folder, capsys, monkeypatch):
+    """`<&-` is one line that says how else to give the text or the ids."""
+    monkeypatch.setattr(sys, "stdin", None)
+
+    assert cli.main(["tokens", action, folder]) == 2
+    assert "standard input is closed, and what is needed is read from there. Give" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("action", ["encode", "decode"])
+def test_bytes_that_are_no_text(action, folder, capsys, stdin):
     """An invalid byte on standard input is named with its offset."""
     stdin(b"it\x92s")
 
-    assert cli.main(["tokens", "encode", folder]) == 2
+    assert cli.main(["tokens", action, folder]) == 2
     assert "standard input is not UTF-8: byte 0x92 at offset 2" in capsys.readouterr().err
 
 

@@ -187,3 +187,14 @@ def test_the_module_is_the_command():
     done = subprocess.run([*PROGRAM, "nothing"], capture_output=True, text=True)
 
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+@pytest.mark.skipif(os.name == "nt", reason=f"{NO_HARDWARE}: a shell that closes a stream")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("words", "status"), [(["--help"], 0), (["show", "10"], 0), (["dance"], 2)])
+def test_closed_streams(closed, words, status):
+    """A command whose output nobody wants does its work: no traceback, and errors do not turn up on stdout."""
+    run = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *PROGRAM, *words], capture_output=True, text=True)
+
+    assert run.returncode == status
+    assert ("Traceback" in run.stderr, "dance" in run.stdout) == (False, False)

@@ -2,10 +2,13 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from nn.models import config
+from transformulary import oracle
+from transformulary.errors import AlgorithmError
 from transformulary.nn.attention import MHAttention, attend
 from transformulary.nn.cache import Fresh
 from transformulary.nn.positions import unmoved
@@ -79,6 +82,38 @@ def test_gradients_stay_finite_beside_an_empty_row():
     attend(Q, K, V, EMPTY_ROW, 1.0)[0, 0, [0, 2]].sum().backward()
 
     assert [True] * 3 == [bool(t.grad.isfinite().all()) for t in (Q, K, V)]
+
+
+class Numbers(Mask):
+    """The causal mask as numbers: `one` where a token may attend, else 0."""
+
+    def __init__(self, one):
+        object.__setattr__(self, "one", one)
+
+    def __call__(self, t_z, t_x):
+        return (t_z <= t_x) * self.one
+
+
+@pytest.mark.parametrize("ell_x", [1, 3])
+def test_integers_0_and_1_are_a_mask(ell_x):
+    """They are taken as false and true, in the output and in the weights that are shown."""
+    Q, layer, X = E3[:, :, -ell_x:], MHAttention(config(), Numbers(1), 0.0).double(), random(1, 3, 8)
+    shown = layer.weights(X, Fresh(), unmoved)
+
+    torch.testing.assert_close(attend(Q, E3, V3, Numbers(1), 1.0), attend(Q, E3, V3, Causal(), 1.0))
+    assert (random(3, 3).tril() != 0).tolist() == (shown[0, 0] > 0).tolist()
+
+
+@pytest.mark.parametrize(("one", "kind"), [(1.0, "float"), (2, "int64"), (-1, "int64"), (1j, "complex")])
+def test_other_numbers_are_no_mask(one, kind):
+    """They are refused as the oracle does, where the kernel would add them: forwards, and for the weights shown."""
+    layer, X = MHAttention(config(), Numbers(one), 0.0).double(), random(1, 3, 8)
+
+    for compute in (layer, layer.weights):
+        with pytest.raises(AlgorithmError, match=f"mask has values of type {kind}.*: true means may attend"):
+            compute(X, Fresh(), unmoved)
+    with pytest.raises(AlgorithmError, match="true means may attend"):
+        oracle.Attention(np.ones((2, 3)), np.ones((2, 3)), None, Numbers(one))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

@@ -188,6 +188,11 @@ def test_sizes_are_whole_numbers(name, value):
             {"H": 4, "d_attn": 2, "H_kv": 3},
             "H_kv = 3 does not divide H = 4: every key/value head serves H / H_kv query heads.",
         ),
+        (
+            D,
+            {"positions": "sinusoid_t2t", "d_e": 2, "H": 1},
+            "d_e = 2 is too small for sinusoid_t2t, whose formula divides by d_e / 2 - 1: at least 4.",
+        ),
         (D, {"norm": "layernorm"}, "norm = 'layernorm' is none of layer_norm, rms_norm."),
         (D, {"activation": "gelu_new"}, "activation = 'gelu_new' is none of gelu, relu, gelu_tanh, silu."),
         (D, {"scale": None}, "scale = None is none of sqrt, none."),

@@ -3,6 +3,7 @@
 import re
 from dataclasses import fields
 
+import numpy as np
 import pytest
 from hypothesis import given
 
@@ -115,6 +116,11 @@ def test_a_symbol_has_a_meaning(name):
         ("γ¹", ["gamma_1"]),
         ("attn.c_attn.weight", ["W_qkv"]),
         ("mlp.up_proj.weight", ["W_mlp3"]),
+        ("attn.c_attn.bias", ["b_q", "b_k", "b_v"]),
+        ("output.dense.weight", ["W_mlp2"]),
+        ("output.LayerNorm.weight", ["gamma_2"]),
+        ("self_attn_layer_norm.weight", ["gamma_1", "gamma_3"]),
+        ("learning_rate", ["eta"]),
         ("word_embeddings.weight", ["W_e"]),
         ("num_layers", ["L", "L_enc"]),
         ("V", ["V"]),
@@ -174,3 +180,34 @@ def test_hugging_face_calls_it_that(who, model, sizes):
     }
 
     assert set() == unknown
+
+
+#: Whose parameters `huggingface` finds for the paper's names, by maps of its own, proven by equal probabilities.
+PROVEN = {"GPT-2": "gpt2", "Llama": "llama", "BERT": "bert", "Marian": "marian"}
+
+
+@pytest.mark.parametrize("who", PROVEN)
+def test_what_they_call_it_is_that(who):
+    """The numbers of a parameter of ours are those of the tensor whose name we say is theirs: none is swapped."""
+    pytest.importorskip("transformers")
+    huggingface = pytest.importorskip("huggingface")
+    model, _, theta = getattr(huggingface, PROVEN[who])()
+    tensors = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    ours = {}
+    for name, array in theta.items():
+        if name.startswith("W_ed"):  # the same names as in self-attention, in another module of theirs
+            continue
+        base = re.sub(r"\[\d+\]", "", name).rpartition(".")[2]
+        ours.setdefault("W_qkv" if (who, base) == ("GPT-2", "W_q") else base, []).append(array)
+
+    wrong, seen = set(), set()
+    for symbol_name, theirs in OTHERS[who].items():
+        named = [tensor.ravel() for name, tensor in tensors.items() if name.endswith(theirs)]
+        if named and symbol_name in ours:
+            seen.add(symbol_name)
+            if not all(np.isin(array, np.concatenate(named)).all() for array in ours[symbol_name]):
+                wrong.add(symbol_name)
+
+    assert set() == wrong
+    assert seen == ours.keys() & {name for name, theirs in OTHERS[who].items() if "." in theirs or "bias" in theirs}
+    assert {"gamma_1", "gamma_2", "W_mlp1", "W_mlp2", "W_o"} <= seen

@@ -1,5 +1,6 @@
 """Text to tokens and back."""
 
+import base64
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from transformulary.errors import ConfigError, DataError, TokenError
 from transformulary.tokens import KINDS, SPECIAL, Stream, Tokenizer, chunks
+from transformulary.tokens.library import library
 
 TEXT = "My grandma makes the best apple pie.\nMy grandma,\r\n  my pie!\u2028\x85\x0b\x1c\x00 e\u0301 👩‍🔬 <|eos_token|>"
 TRAINED = {kind: Tokenizer.train(kind, [TEXT]) for kind in KINDS}
@@ -300,3 +302,39 @@ def test_chunks_of_nothing_are_refused():
     """ell_max below 1 is an error."""
     with pytest.raises(ConfigError, match="ell_max = 0"):
         list(chunks([1], 0))
+
+
+BY_LETTER = json.loads(Tokenizer.train("characters", ["ab"]).pipeline.to_str())
+CHARSMAP = base64.b64encode(b"\x08\0\0\0" + b"\xff" * 8).decode()  # a table that points outside itself
+REGEX = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, "is no tokenizer"),
+        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": CHARSMAP}}, "cannot encode this text"),
+        ({"pre_tokenizer": REGEX}, "cannot encode this text"),
+        ({"decoder": {"type": "Strip", "content": "a", "start": 3, "stop": 3}}, "cannot decode these ids"),
+    ],
+)
+def test_a_panic_of_the_library_is_one_line(part, message, tmp_path):
+    """A hostile tokenizer.json makes the library panic, on loading, encoding or decoding: a TokenError each time."""
+    (tmp_path / "tokenizer.json").write_text(json.dumps(BY_LETTER | part))
+
+    with pytest.raises(TokenError, match=message):
+        tokenizer = Tokenizer.load(tmp_path)
+        tokenizer.encode("a" * 40 + "b")
+        tokenizer.decode([0, 1])
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
+def test_an_interruption_is_no_failure_of_the_library(interruption):
+    """Ctrl-C while the library works stays Ctrl-C."""
+    with pytest.raises(interruption), library(TokenError):
+        raise interruption
+
+
+def test_repr():
+    """A tokenizer shows its kind and its size."""
+    assert repr(Tokenizer.train("characters", ["ab"])) == "<Tokenizer: WordLevel, N_V = 5>"

@@ -9,6 +9,7 @@ import torch
 from transformulary import models
 from transformulary.data import corpus
 from transformulary.errors import CheckpointError
+from transformulary.tokens import Tokenizer
 from transformulary.train import NonFiniteError, Saved, Stepped, load_state
 from transformulary.train.checkpoint import NAME, State, save_state
 
@@ -183,5 +184,102 @@ def test_a_full_disk_keeps_the_old_file(trial, tmp_path):
     assert before == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
 
+def test_a_changed_header_is_noticed(tmp_path):
+    """What the header says is under the checksum too: a step that is not the one that was saved is an error."""
+    save_state(tmp_path, small_state(10))
+    content = (tmp_path / NAME).read_bytes()
+    changed = content.replace(rb"\"step\": 10", rb"\"step\": 11")
+    (tmp_path / NAME).write_bytes(changed)
+
+    assert content != changed
+    with pytest.raises(CheckpointError, match="does not have the checksum in its header"):
+        load_state(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *[("step", value) for value in ("x", None, -5, 1.5, True)],
+        *[("window", -3), ("epoch", "a"), ("tokens", 1e3)],
+        *[("seconds", value) for value in (float("nan"), float("inf"), -1.0, 3)],
+    ],
+)
+def test_counters_that_count_nothing(tmp_path, key, value):
+    """A counter of the wrong kind, whoever wrote it, is refused in one line."""
+    state = small_state(1)
+    save_state(tmp_path, replace(state, progress=state.progress | {key: value}))
+
+    with pytest.raises(CheckpointError, match=f"{NAME} has values in its header that are none"):
+        load_state(tmp_path)
+
+
+def test_a_later_format_says_so(tmp_path, monkeypatch):
+    """A file of another format is refused by its number."""
+    monkeypatch.setattr("transformulary.train.checkpoint.FORMAT", 3)
+    save_state(tmp_path, small_state(1))
+    monkeypatch.undo()
+
+    with pytest.raises(CheckpointError, match="has format 3; this version reads format 2"):
+        load_state(tmp_path)
+
+
+def test_no_update_that_is_not_finite_is_saved(trial, tmp_path):
+    """An update that ruins a parameter ends the run, names the step, and leaves the checkpoint of the step before.
+
+    Nothing but the parameters shows it: loss and gradient of the step were finite.
+    """
+    settings = trial.settings(steps=7, save_every=1)
+
+    def ruin(event):
+        if isinstance(event, Stepped) and event.step == 7:
+            model.layers[0].mlp.W_mlp1.weight.data[0, 0] = float("nan")
+
+    model = trial.model(settings)
+    with pytest.raises(
+        NonFiniteError, match=r"step 7: its update left layers.0.mlp.W_mlp1.weight \(itself\) not finite"
+    ):
+        trial.train(settings, model=model, folder=tmp_path, on_event=ruin)
+
+    assert 6 == load_state(tmp_path).progress["step"]
+    assert all(p.isfinite().all() for p in models.load(tmp_path).model.parameters())
+
+
+def test_no_model_whose_held_out_loss_is_not_finite_is_saved(trial, tmp_path):
+    """Parameters so large that the held-out loss overflows: the run ends, and the checkpoint before stays."""
+    settings = trial.settings(steps=3, save_every=1)
+
+    def ruin(event):
+        if isinstance(event, Stepped) and event.step == 3:
+            model.norm.weight.data.fill_(3e38)
+            model.W_e.weight.data.mul_(1e9)
+
+    model = trial.model(settings)
+    with pytest.raises(NonFiniteError, match=r"step 3: the held-out loss is (nan|inf), so this is no model"):
+        trial.train(settings, model=model, folder=tmp_path, on_event=ruin)
+
+    assert 2 == load_state(tmp_path).progress["step"]
+
+
+def test_seconds_are_of_training(trial, tmp_path, monkeypatch):
+    """What `Finished` and the saved state call seconds ends with the last step: no measurement, no saving."""
+    clock = [0.0]
+
+    def now():
+        clock[0] += 1e-3
+        return clock[0]
+
+    def tick(event):
+        clock[0] += 1.0 if isinstance(event, Stepped) else 100.0
+
+    monkeypatch.setattr("transformulary.train.run.perf_counter", now)
+
+    events = trial.train(trial.settings(steps=5), folder=tmp_path, on_event=tick).events
+
+    assert pytest.approx(105, abs=0.5) == events[-1].seconds  # of which 100 are the first event's
+    assert events[-1].seconds == load_state(tmp_path).progress["seconds"]
+
+
 def small_state(step):
-    return State({"theta.w": torch.full((1000,), float(step))}, {"step": step}, {"model": {}})
+    progress = {"step": step, "seconds": 1.0, "tokens": 9, "epoch": 0, "window": 4}
+    tokenizer = Tokenizer.train("characters", ["abc"])
+    return State({"theta.w": torch.full((1000,), float(step))}, progress, {"model": {}, "training": {}}, tokenizer)

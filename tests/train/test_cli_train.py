@@ -87,7 +87,7 @@ def test_json_is_one_object_per_event(text, tmp_path, capsys):
     train(text, "--out", tmp_path / "out", *SMALL, "--json")
 
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert ["started", *["stepped"] * 6, "saved", "evaluated", "finished"] == [event["event"] for event in events]
+    assert ["started", *["stepped"] * 6, "evaluated", "saved", "finished"] == [event["event"] for event in events]
     assert {"step", "loss", "eta", "gradient_norm", "tokens_per_second", "seconds_left"} <= events[1].keys()
 
 
@@ -178,15 +178,16 @@ def test_a_finished_model_is_not_lost(text, tmp_path, capsys):
 
 
 def test_a_loss_that_explodes_is_status_1(text, tmp_path, capsys):
-    """A learning rate that overflows ends with status 1, and names the step and what is left."""
+    """A learning rate that overflows ends with status 1, names the step and what is left, and saves no ruin."""
     status = train(
         text, "--out", tmp_path / "out", *SMALL, "--eta", 1e38, "--warmup", 0, "--clip", 0, "--save-every", 1
     )
 
     err = capsys.readouterr().err
     assert 1 == status
-    assert "transformulary train: step " in err.splitlines()[-1]
-    assert "holds the state after step" in err.splitlines()[-1]
+    assert "transformulary train: step 1: its update left W_e.weight (itself) not finite" in err.splitlines()[-1]
+    assert "holds no checkpoint" in err.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
 
 
 def program(*words):

@@ -58,7 +58,11 @@ def test_an_empty_prompt_is_bos(folder, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--prompt", "abcabcab"], "9 tokens is longer than ell_max = 8"),
+        (
+            ["--prompt", "abcabcab"],
+            "9 tokens is longer than ell_max = 8: the model has learned no positions beyond. S",
+        ),
+        (["--prompt", "", "--no-bos"], "the prompt is empty: begin with some text, or with bos_token if"),
         (["--prompt", "abd"], "'d' (U+0064)"),
         (["--prompt", "a", "--layer", "3"], "there is no layer 3: the layers are 1 to 2"),
         (["--prompt", "a", "--head", "0"], "there is no head 0: the heads are 1 to 3"),

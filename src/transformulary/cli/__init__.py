@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from transformulary import __version__
-from transformulary.errors import UserError
+from transformulary.errors import DataError, UserError
 
 #: What people come for, and the verbs that serve it.
 VERBS = {
@@ -45,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command (default: the one in sys.argv) and return its exit status; raises only what is a bug."""
     verb, *rest = (sys.argv[1:] if argv is None else argv) or ["--help"]
     name = f"transformulary {verb}" if verb in all_verbs() else "transformulary"
+    _open_closed_streams()
     _speak_utf8()
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # PyTorch's threads yield while they wait, and do not spin
     try:
@@ -96,14 +97,22 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **settings: object):
         super().__init__(**{**settings, "allow_abbrev": False})  # type: ignore[arg-type]
 
+    mixing = False
+
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        """As argparse does, but an unknown option is named before anything that may follow from it."""
-        known = set(_options(self))
-        for word in _before("--", sys.argv[1:] if args is None else args):
+        """As argparse does, but options may stand anywhere, and an unknown one is named before what follows from it."""
+        known, words = set(_options(self)), sys.argv[1:] if args is None else args
+        for word in _before("--", words):
             option = word.partition("=")[0]
             if option.startswith("--") and " " not in option and option not in known:
                 self.error(f"there is no option {option!r}. {_nearest(option, known)}".strip())
-        return super().parse_known_args(args, namespace)
+        if self.mixing or self._subparsers or "--" in words:
+            return super().parse_known_args(args, namespace)
+        self.mixing = True  # in some versions of Python the next call comes back here
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self.mixing = False
 
     def error(self, message: str) -> NoReturn:
         """Raise UserError: what is wrong, and where to read what is right."""
@@ -174,6 +183,25 @@ def _complain(name: str, message: str) -> int:
 
 def _describe(error: OSError) -> str:
     return f"{error.strerror}: {error.filename}" if error.filename and error.strerror else str(error)
+
+
+def standard_input(instead: str) -> bytes:
+    """All of standard input.  Raises DataError if it is closed; `instead` says how else to give what is needed."""
+    if sys.stdin is None:
+        raise DataError(f"standard input is closed, and what is needed is read from there. {instead}")
+    return sys.stdin.buffer.read()
+
+
+def _open_closed_streams() -> None:
+    """Let what is written to a closed stdout or stderr (`>&-`) go nowhere, and no file of ours take its place."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - as long as the program
 
 
 def _speak_utf8() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, fields
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from transformulary.errors import ConfigError
@@ -28,9 +29,18 @@ def described(cls: type) -> dict[str, str]:
     return texts
 
 
-def add_fields(parser: Any, cls: type, defaults: Mapping[str, Any], leave_out: Iterable[str] = ()) -> None:
-    """One option for every field: `ell_max` is --ell-max.  Options that are not given are not in the namespace."""
-    texts = described(cls)
+def add_fields(
+    parser: Any,
+    cls: type,
+    defaults: Mapping[str, Any],
+    leave_out: Iterable[str] = (),
+    notes: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """One option for every field: `ell_max` is --ell-max.  Options that are not given are not in the namespace.
+
+    `notes` says of some fields what the docstring of the class does not: how the option is typed.
+    """
+    texts = {**described(cls), **notes}
     for f in fields(cls):
         if f.name not in leave_out:
             default = defaults.get(f.name, None if f.default is MISSING else f.default)
@@ -65,16 +75,26 @@ def read_toml(path: str | Path, sections: Iterable[str]) -> dict[str, dict[str, 
     """The tables of a TOML file.  Raises ConfigError for another section, a key outside all, or a syntax error."""
     from transformulary.files import read_text
 
+    text = read_text(path)
     try:
-        content = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not TOML: {error}.") from error
+        content = tomllib.loads(text)
+        _refuse_long(content)
+    except (ValueError, RecursionError) as error:  # of syntax, or of numbers and lists beyond reason
+        raise ConfigError(f"{path} is not TOML: {str(error).rstrip('.')}.") from error
     for name, table in content.items():
         if not isinstance(table, dict):
             raise ConfigError(f"{path}: {name!r} stands outside a section; the sections are {', '.join(sections)}.")
         if name not in sections:
             raise ConfigError(f"{path}: there is no section [{name}]. {nearest(name, sections)}")
     return {name: content.get(name, {}) for name in sections}
+
+
+def _refuse_long(value: Any) -> None:
+    """Raise ValueError for a whole number that TOML does not have."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"it has a whole number of {value.bit_length()} bits, and 64 are the most")
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _refuse_long(inner)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

@@ -120,9 +120,12 @@ def evaluated(event: Evaluated, last: Stepped | None) -> str:
 
 
 def losses(event: Evaluated) -> str:
-    """The three units of one measurement."""
+    """The units of one measurement."""
+    per_token = f"{event.nats_per_token:.4f} nats per token"
+    if not event.characters:
+        return f"{per_token} (they spell no characters)"
     return (
-        f"{event.nats_per_token:.4f} nats per token, {event.nats_per_character:.4f} nats per character, "
+        f"{per_token}, {event.nats_per_character:.4f} nats per character, "
         f"{event.bits_per_character:.4f} bits per character"
     )
 

@@ -189,6 +189,7 @@ def sequences(documents: Documents) -> list[list[int]]:
 def _fit(model: DTransformer, data: Corpus, settings: TrainingSettings, folder: Path) -> dict[str, Any]:
     """Algorithm 13 with its progress on stderr; what was found at the end."""
     from transformulary.cli._progress import Display
+    from transformulary.files import claimed
     from transformulary.train import DTraining, Evaluated, Event, Finished
 
     found: dict[str, Any] = {}
@@ -203,7 +204,7 @@ def _fit(model: DTransformer, data: Corpus, settings: TrainingSettings, folder: 
             case _:
                 display(event)
 
-    with display:
+    with claimed(folder / "model"), display:
         DTraining(model, data, settings, folder=folder / "model", on_event=on_event)
     return found
 

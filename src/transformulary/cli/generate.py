@@ -1,12 +1,17 @@
 """transformulary generate FOLDER --prompt TEXT: continue a text with a trained model.
 
-Algorithm 14.  The text is written while it is generated; it ends after --tokens tokens, at the end of a text,
-or before the first stop string.  Filters apply in this order: temperature, top-k, top-p.
+Algorithm 14.  What continues the prompt is written while it is generated, without the prompt; it ends after --tokens
+tokens, at the end of a text, or before the first stop string.  Filters apply in this order: temperature, top-k, top-p.
+
+What you do not give is taken from FOLDER/generation_config.json: temperature, top_k, top_p, do_sample (false is
+temperature 0), max_new_tokens, eos_token_id.  The defaults below are for what it does not say.  A key there that
+changes the text in another way (num_beams, repetition_penalty, ...) is refused.
 """
 
 import argparse
 import json
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from transformulary.errors import CheckpointError, require
@@ -21,19 +26,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("folder", metavar="FOLDER", help="a model with its tokenizer, as `transformulary train` writes it")
     add("--prompt", default="", metavar="TEXT", help="the text to continue (default: '', the beginning of a text)")
-    add("--tokens", type=int, default=200, metavar="N", help="how many tokens to generate at most (default: 200)")
+    add("--tokens", type=int, metavar="N", help="how many tokens to generate at most (default: 200)")
     add(
         "--temperature",
         type=float,
-        default=1.0,
         metavar="TAU",
         help="0 = always the most probable token, 1 = the model's own distribution, inf = any token (default: 1)",
     )
-    add("--top-k", type=int, default=0, metavar="K", help="only the K most probable tokens; 0 = all (default: 0)")
+    add("--top-k", type=int, metavar="K", help="only the K most probable tokens; 0 = all (default: 0)")
     add(
         "--top-p",
         type=float,
-        default=1.0,
         metavar="P",
         help="only the most probable tokens that together have probability P (default: 1, all)",
     )
@@ -68,33 +71,32 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _continuation(loaded: "Loaded", args: argparse.Namespace) -> "Continuation":
-    from transformulary.generate import Continuation, Sampling
+    from transformulary.generate import Continuation, Defaults
 
     if loaded.tokenizer is None:
         raise CheckpointError(
             f"{args.folder} has no tokenizer.json, so a text has no token ids. Put it beside the model."
         )
-    sampling = Sampling(tau=args.temperature, top_k=args.top_k, top_p=args.top_p)
+    N_V, where = loaded.model.config.N_V, f"{args.folder}/generation_config.json"
+    defaults = Defaults.read(loaded.generation, N_V, where)
+    ell_gen = 200 if defaults.ell_gen is None else defaults.ell_gen
+    ell_gen = ell_gen if args.tokens is None else args.tokens
+    given = {"tau": args.temperature, "top_k": args.top_k, "top_p": args.top_p}
+    sampling = replace(defaults.sampling, **{name: value for name, value in given.items() if value is not None})
     continuation = Continuation(
         loaded.model,
         loaded.tokenizer,
         args.prompt,
-        args.tokens,
+        ell_gen,
         sampling,
         seed=args.seed,
-        eos=_eos(loaded),
+        eos=defaults.eos,
         stop=args.stop,
         bos=args.bos,
         crop=args.crop,
     )
-    _note(loaded, len(continuation.prompt) + args.tokens)
+    _note(loaded, len(continuation.prompt) + ell_gen)
     return continuation
-
-
-def _eos(loaded: "Loaded") -> list[int] | None:
-    """The ids that generation_config.json says end a text; None if it does not say."""
-    eos = loaded.generation.get("eos_token_id")
-    return [eos] if isinstance(eos, int) else eos
 
 
 def _note(loaded: "Loaded", ell: int) -> None:

@@ -11,8 +11,12 @@ import argparse
 import json
 import sys
 
+from transformulary.cli import standard_input
 from transformulary.errors import TokenError
 from transformulary.files import read_text, to_text
+
+#: Digits of an id: more than any vocabulary needs, and fewer than Python refuses to read.
+LONGEST_ID = 20
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +48,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     decode = actions.add_parser("decode", help="the text of ids")
     decode.set_defaults(act=_decode)
     decode.add_argument("folder", metavar="FOLDER", help="where the tokenizer is")
-    decode.add_argument("ids", nargs="*", metavar="ID", help="token ids (default: read from standard input)")
+    decode.add_argument(
+        "ids", nargs="*", default=[], metavar="ID", help="token ids (default: read from standard input)"
+    )
     for action in (train, encode, decode):
         action.add_argument("--json", action="store_true", help="one JSON object (default: plain text)")
 
@@ -73,7 +79,7 @@ def _train(args: argparse.Namespace) -> None:
 def _encode(args: argparse.Namespace) -> None:
     from transformulary.tokens import Tokenizer
 
-    text = to_text(sys.stdin.buffer.read(), "standard input") if args.text is None else args.text
+    text = _standard_input("Give it with --text.") if args.text is None else args.text
     ids = Tokenizer.load(args.folder).encode(text, special=args.special)
     print(json.dumps({"ids": ids}) if args.json else " ".join(map(str, ids)))
 
@@ -81,7 +87,7 @@ def _encode(args: argparse.Namespace) -> None:
 def _decode(args: argparse.Namespace) -> None:
     from transformulary.tokens import Tokenizer
 
-    ids = [_id(word) for word in args.ids or sys.stdin.read().split()]
+    ids = [_id(word) for word in args.ids or _standard_input("Give the ids after FOLDER.").split()]
     text = Tokenizer.load(args.folder).decode(ids)
     if args.json:
         print(json.dumps({"text": text}, ensure_ascii=False))
@@ -89,7 +95,12 @@ def _decode(args: argparse.Namespace) -> None:
         sys.stdout.write(text)  # no newline: the text and nothing else
 
 
+def _standard_input(instead: str) -> str:
+    return to_text(standard_input(instead), "standard input")
+
+
 def _id(word: str) -> int:
-    if not word.isascii() or not word.isdecimal():
-        raise TokenError(f"{word!r} is no token id: ids are whole numbers from 0, with white space between them.")
+    if not word.isascii() or not word.isdecimal() or len(word) > LONGEST_ID:
+        shown = word if len(word) <= LONGEST_ID else word[:LONGEST_ID] + "..."
+        raise TokenError(f"{shown!r} is no token id: ids are whole numbers from 0, with white space between them.")
     return int(word)

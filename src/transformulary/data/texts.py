@@ -24,9 +24,12 @@ def read_texts(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     """The texts of some files, in the order given; a folder stands for its `*.txt` files, sorted, at any depth.
 
     Raises:
-        DataError: a path does not exist or cannot be read, a folder has no `*.txt`, a file is not UTF-8,
+        DataError: a path is empty, does not exist or cannot be read, a folder has no `*.txt`, a file is not UTF-8,
             or no file has any text.
     """
+    paths = list(paths)
+    if "" in paths:
+        raise DataError("a path is empty: it names no text. Is a variable of the shell not set?")
     files = [file for path in paths for file in text_files(Path(path))]
     texts = [_read(file) for file in files]
     if not any(texts):

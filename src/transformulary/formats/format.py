@@ -27,7 +27,7 @@ FLOATS = ("F64", "F32", "F16", "BF16")
 class Key:
     """One key of their config.json and the field of ours that it sets.
 
-    default  what their code takes where the key is missing or null; a function takes their config
+    default  what their code takes where the key is missing; a function of their config also where it is null
     values   their value -> ours; the first that gives our value is written back
     """
 
@@ -37,10 +37,14 @@ class Key:
     values: Mapping[Any, Any] | None = None
 
     def read(self, theirs: dict[str, Any]) -> Any:
-        given = theirs.get(self.theirs)
+        derived = callable(self.default)
+        given = theirs.get(self.theirs) if derived else theirs.get(self.theirs, self.default)
+        if given is None and derived:
+            given = self.default(theirs)
         if given is None:
-            given = self.default(theirs) if callable(self.default) else self.default
-        if self.values is None or given is None:
+            what = "null" if self.theirs in theirs else "missing"
+            raise ConfigError(f"{self.theirs} is {what}, and nothing says which value is meant. Give one.")
+        if self.values is None:
             return given
         for value, ours in self.values.items():
             if given == value and type(given) is type(value):

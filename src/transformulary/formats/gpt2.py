@@ -19,7 +19,7 @@ KEYS = (
     Key("n_embd", "d_e", 768),
     Key("n_layer", "L", 12),
     Key("n_head", "H", 12),
-    Key("n_inner", "d_mlp", lambda theirs: 4 * (theirs.get("n_embd") or 768)),
+    Key("n_inner", "d_mlp", lambda theirs: 4 * n if type(n := theirs.get("n_embd", 768)) is int else n),
     Key("activation_function", "activation", "gelu_new", ACTIVATIONS),
     Key("layer_norm_epsilon", "eps", 1e-5),
     Key("scale_attn_weights", "scale", True, {True: "sqrt", False: "none"}),

@@ -6,6 +6,7 @@ from transformulary.formats.format import Format, Key, Rule
 from transformulary.formats.names import TENSORS
 from transformulary.paper import DTransformerConfig
 
+#: No key has a default: every file that we write has them all, and what one lacks is damage.
 KEYS = tuple(Key(f.name, f.name) for f in fields(DTransformerConfig))
 
 #: What config.json tells `transformers` about the folder.

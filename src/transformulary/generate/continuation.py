@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from transformulary.errors import AlgorithmError
 from transformulary.generate.dinference import DInference
 from transformulary.generate.sampling import Sampling
 from transformulary.generate.stopping import Stop
@@ -52,7 +53,7 @@ class Continuation:
         own = () if tokenizer.eos_token is None else (tokenizer.eos_token,)
         self._eos = frozenset(own if eos is None else eos)
         self._stop, self._stream = Stop(stop), Stream(tokenizer)
-        self.prompt = begin(tokenizer, bos, prompt) + tokenizer.encode(prompt)
+        self.prompt = read_prompt(tokenizer, bos, prompt)
         self.tokens: list[int] = []
         self.finish_reason: str | None = None
         self._y = DInference(
@@ -75,3 +76,11 @@ class Continuation:
 
     def _shown(self, piece: str) -> Iterator[str]:
         yield from filter(None, [self._stop.push(piece)])
+
+
+def read_prompt(tokenizer: Tokenizer, bos: bool | None, prompt: str) -> list[int]:
+    """The ids of a prompt, at least one.  Raises TokenError as `begin` and `encode` do, AlgorithmError if empty."""
+    x = begin(tokenizer, bos, prompt) + tokenizer.encode(prompt)
+    if not x:
+        raise AlgorithmError("the prompt is empty: begin with some text, or with bos_token if the vocabulary has one.")
+    return x

@@ -11,6 +11,7 @@ from transformulary.nn.cache import Memory
 from transformulary.nn.positions import Rotate
 from transformulary.nn.slots import choice, linear
 from transformulary.paper import Causal, Config, Full, Mask
+from transformulary.paper.masks import no_mask
 
 
 class Apart(nn.Module):
@@ -66,7 +67,7 @@ class MHAttention(nn.Module):
         """The softmax of line 6 of Algorithm 4, one row per query; a query that may attend to nothing has zeros."""
         Q, K, _ = self.heads(X, past, turn)
         S = Q @ K.repeat_interleave(Q.shape[1] // K.shape[1], 1).mT * self.scale
-        allowed = self.mask(*positions(Q, K))
+        allowed = may_attend(self.mask, Q, K)
         return S.masked_fill(~allowed, -torch.inf).softmax(-1).masked_fill(~allowed, 0)
 
 
@@ -83,10 +84,26 @@ def attend(
     The queries are the LAST ell_x of the ell_z positions, and query head h asks key/value head
     ceil(h H_kv / H).  A query that may attend to nothing gets 0, and no value leaks out of a slot that
     is masked for a query, NaN and infinity included.
+
+    Raises AlgorithmError for a mask that is neither boolean nor made of the integers 0 and 1.
     """
     options: dict[str, Any] = {"dropout_p": dropout, "scale": scale, "enable_gqa": Q.shape[1] != K.shape[1]}
     Y = F.scaled_dot_product_attention(Q, K, V, **_allowed(Q, K, mask), **options)
-    return Y if _finite(Y) else _quarantined(Q, K, V, mask(*positions(Q, K)), options)
+    return Y if _finite(Y) else _quarantined(Q, K, V, may_attend(mask, Q, K), options)
+
+
+def may_attend(mask: Mask, Q: Tensor, K: Tensor) -> Bool[Tensor, "..."]:
+    """The mask of these queries and keys, true = may attend; it broadcasts to (ell_x, ell_z).
+
+    Raises AlgorithmError, as the oracle does, unless it is boolean or consists of the integers 0 and 1: a kernel would
+    add a mask of floats to the scores.
+    """
+    allowed: Tensor = mask(*positions(Q, K))
+    if allowed.dtype == torch.bool:
+        return allowed
+    if allowed.is_floating_point() or allowed.is_complex() or not bool(((allowed == 0) | (allowed == 1)).all()):
+        raise no_mask(str(allowed.dtype).removeprefix("torch."))
+    return allowed.bool()
 
 
 def positions(Q: Tensor, K: Tensor) -> tuple[Tensor, Tensor]:
@@ -103,7 +120,7 @@ def _allowed(Q: Tensor, K: Tensor, mask: Mask) -> dict[str, Any]:
         return {}
     if mask == Causal() and ell_x == ell_z:  # is_causal aligns the FIRST query with the first key
         return {"is_causal": True}
-    return {"attn_mask": mask(*positions(Q, K))}
+    return {"attn_mask": may_attend(mask, Q, K)}
 
 
 def _finite(Y: Tensor) -> bool:

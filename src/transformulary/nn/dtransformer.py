@@ -94,7 +94,8 @@ class DTransformer(nn.Module):
             past: what is known of the tokens before x, from `new_cache`; these are added to it.
 
         Raises:
-            AlgorithmError: past and x together are longer than a learned table of positions.
+            AlgorithmError: x is no (B, ell) of whole numbers, or has an id outside the vocabulary (which only
+                an eager processor checks); past and x together are longer than a learned table of positions.
         """
         X, turn = self.embed(x, past)
         for l, layer in enumerate(self.layers):  # 4
@@ -103,12 +104,13 @@ class DTransformer(nn.Module):
 
     def embed(self, x: Int[Tensor, "B ell"], past: Sequence[Memory] | NoPast) -> tuple[Tensor, Rotate]:
         """Lines 1-3a: X (B, ell, d_e), and how the positions turn queries and keys."""
+        check_ids(x, self.config.N_V)
         start = past[0].length
         end = start + x.shape[1]
         if end > self.longest:
             raise AlgorithmError(
                 f"a sequence of {end} tokens is longer than ell_max = {self.longest}: "
-                f"the model has learned no positions beyond."
+                f"the model has learned no positions beyond. Shorten it."
             )
         t = torch.arange(start, end, device=x.device)
         E = self.W_e(x) * self.scale
@@ -116,11 +118,26 @@ class DTransformer(nn.Module):
         return self.dropout(self.norm_x(X)), self.rotation(t)
 
 
+def check_ids(x: Tensor, N_V: int) -> None:
+    """Raises AlgorithmError unless x is (B, ell) of token ids; their range is looked at where that waits for nobody."""
+    if x.dim() != 2:
+        raise AlgorithmError(f"x has shape {tuple(x.shape)}, and must be (B, ell): one sequence of token ids per row.")
+    if x.dtype not in (torch.int64, torch.int32):
+        raise AlgorithmError(f"x has type {str(x.dtype).removeprefix('torch.')}: token ids are whole numbers, int64.")
+    if x.is_cpu and not torch.compiler.is_compiling() and x.numel():
+        least, most = x.aminmax()
+        if least < 0 or most >= N_V:
+            wrong = int(least if least < 0 else most)
+            raise AlgorithmError(f"x has the token id {wrong}, outside the vocabulary [0, N_V) = [0, {N_V}).")
+
+
 def attention_weights(model: DTransformer, x: Int[Tensor, "B ell"]) -> list[Float[Tensor, "B H ell ell"]]:
     """The attention weights of each layer, `softmax` of line 6 of Algorithm 4.
 
     Row t_x of a matrix holds the weights with which token t_x looks at every token; it sums to 1, or is
     all 0 where the token may look at nothing.  Dropout leaves nothing out here: it is switched off meanwhile.
+
+    Raises AlgorithmError as `DTransformer.forward` does.
     """
     weights = []
     with evaluating(model), torch.no_grad():

@@ -62,8 +62,8 @@ def vaswani_frequency(i: Tensor, c: Config) -> Tensor:
 
 
 def t2t_frequency(i: Tensor, c: Config) -> Tensor:
-    """1 / 10000^(i/(d_e/2 - 1)), i from 0: tensor2tensor's code."""
-    return 10000 ** (-i / max(c.d_e / 2 - 1, 1))
+    """1 / 10000^(i/(d_e/2 - 1)), i from 0: tensor2tensor's code; d_e of at least 4."""
+    return 10000 ** (-i / (c.d_e / 2 - 1))
 
 
 Rotate = Callable[[Tensor], Tensor]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from inspect import signature
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
@@ -52,7 +53,7 @@ def algorithm(number: int | str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         @wraps(f)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             if domain:
-                domain(*args, **kwargs)
+                _check(domain, f, args, kwargs)
             try:
                 return f(*args, **kwargs)
             except AlgorithmError as error:
@@ -64,6 +65,18 @@ def algorithm(number: int | str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return checked
 
     return declare
+
+
+def _check(domain: Callable[..., None], f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Ask the domain; a TypeError because an argument is missing, or one too many, is that of the algorithm itself."""
+    try:
+        domain(*args, **kwargs)
+    except TypeError:
+        try:
+            signature(f).bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{f.__name__}: {error}") from None
+        raise
 
 
 def _step(trace: TracebackType | None) -> tuple[Step, ...]:

@@ -206,7 +206,10 @@ def proportional(p: Array, tau: float) -> Array:
 
 
 def sample(q: Array, rng: np.random.Generator) -> int:
-    """One token from the distribution q: the first y with q[1] + ... + q[y] > u, u uniform in [0, 1)."""
+    """One token from the distribution q: the first y with q[1] + ... + q[y] > u, u uniform in [0, 1).
+
+    The sum that rounding leaves a little beside 1 takes 1's place; u times it is less than it, however it is rounded,
+    so there is always such a y, and its q[y] is positive.
+    """
     total = np.cumsum(q)
-    y = int(np.searchsorted(total, rng.random() * total[-1], side="right"))
-    return min(y, int(np.flatnonzero(q)[-1]))
+    return int(np.searchsorted(total, rng.random() * total[-1], side="right"))

@@ -6,7 +6,7 @@ is Algorithm 10, line 6, in layer 3; in the attention it calls, Algorithm 5, lin
 Algorithm 4, line 6; and in that line the result of softmax: the attention weights.
 
 A path is one or more steps joined by `/`.  A step is `ALGORITHM.LINE`, then in brackets the loop and
-position indices that distinguish its executions, outermost first, all counted from 1: `10.5[l=1,t=2]` is
+position indices that distinguish its executions, outermost first, none twice, all counted from 1: `10.5[l=1,t=2]` is
 one column of `10.5[l=1]`.  The iterations of a `while` loop are counted by `i`.  After the last step,
 `:NAME` names a value inside the line: the result of a named function (`10.8:GELU`) or of a product with,
 or look-up in, a parameter matrix (`10.11:W_u`, the logits; `10.2[t=1]:W_e`).  The k-th value of one name
@@ -23,8 +23,10 @@ from functools import lru_cache
 
 from transformulary.errors import AlgorithmError
 
-_STEP = re.compile(r"(\d+[a-z]?)\.(\d+[a-z]?)(?:\[([a-z_]+=\d+(?:,[a-z_]+=\d+)*)\])?")
-_NAME = re.compile(r"[A-Za-z]\w*(?:\.\d+)?")
+#: The letters of indices, in the order in which loops nest.
+NESTING = ("i", "n", "l", "h", "t", "u", "t_z", "t_x")
+_STEP = re.compile(r"(N[a-z]?)\.(N[a-z]?)(?:\[([a-z_]+=N(?:,[a-z_]+=N)*)\])?".replace("N", "[1-9][0-9]*"))
+_NAME = re.compile(r"[A-Za-z]\w*(?:\.(?!1$)[1-9][0-9]*)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,19 @@ def parse(text: str) -> Path:
     """The path that `text` spells.  Raises AlgorithmError for any other text."""
     where, colon, name = text.partition(":")
     found = [_STEP.fullmatch(step) for step in where.split("/")]
-    if not all(found) or bool(colon) != bool(_NAME.fullmatch(name)):
+    steps = tuple(_step(match) for match in found if match)
+    if not all(found) or not all(map(_nested, steps)) or bool(colon) != bool(_NAME.fullmatch(name)):
         raise AlgorithmError(
             f"{text!r} is not the path of a value. A path looks like 10.6[l=3]/5.2[h=1]/4.6:softmax: "
             f"ALGORITHM.LINE[index=number,...] steps joined by /, then :NAME for a value inside the last line."
         )
-    return Path(tuple(_step(match) for match in found if match), name)
+    return Path(steps, name)
+
+
+def _nested(step: Step) -> bool:
+    """The indices are letters that there are, each once, outermost first."""
+    names = [name for name, _ in step.indices]
+    return names == [name for name in NESTING if name in names]
 
 
 def _step(match: re.Match[str]) -> Step:

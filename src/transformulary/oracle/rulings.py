@@ -13,6 +13,10 @@ from typing import Any
 import numpy as np
 
 from transformulary.errors import AlgorithmError
+from transformulary.oracle.theta import Theta, Zero
+from transformulary.paper.config import Config, DTransformerConfig, EDTransformerConfig, ETransformerConfig
+from transformulary.paper.masks import MASKS, no_mask
+from transformulary.paper.parameters import Shapes, parameters, size, split
 
 __all__ = ["DOMAINS"]
 
@@ -26,8 +30,69 @@ def _index(value: Any, size: int, what: str, table: str) -> None:
         )
 
 
+def _length(x: Any, name: str, what: str = "a sequence of token ids") -> int:
+    """How long a list, tuple or array is; anything else is no sequence."""
+    if not isinstance(x, Sequence | np.ndarray) or (isinstance(x, np.ndarray) and not x.ndim):
+        raise AlgorithmError(f"{name} is {what}, a list say, and {_kind(x)} was given.")
+    return len(x)
+
+
+def _kind(value: Any) -> str:
+    return "nothing (None)" if value is None else f"a value of type {type(value).__name__}"
+
+
+def _model(theta: Any, c: Any, architecture: type[Config]) -> None:
+    """The config is one of this architecture, and theta has the parameters of its table: names, numbers, shapes."""
+    if not isinstance(c, architecture):
+        raise AlgorithmError(f"c must be a {architecture.__name__}, and {_kind(c)} was given.")
+    if not isinstance(theta, Theta):
+        raise AlgorithmError(f"theta must be a Theta, and {_kind(theta)} was given.")
+    _parameters(theta, parameters(c), c, "")
+
+
+def _parameters(theta: Theta, table: Shapes, c: Config, prefix: str) -> None:
+    """A parameter that is simply missing is not found here: the line that needs it says so."""
+    held = vars(theta)
+    known = {split(entry)[0] for entry in table}
+    if extra := [name for name, value in held.items() if name not in known and not isinstance(value, Zero)]:
+        raise AlgorithmError(
+            f"theta has {prefix}{extra[0]}, and a model with this config has no such parameter: "
+            f"these parameters belong to another config."
+        )
+    for entry, shape in table.items():
+        name, count = split(entry)
+        if name not in held:
+            continue
+        value = held[name]
+        if isinstance(value, Zero):
+            raise AlgorithmError(f"theta declares {prefix}{name} absent, and the config does not.")
+        members = value if count and isinstance(value, list | tuple) else [value]
+        if count and len(members) != size(count, c):
+            raise AlgorithmError(
+                f"theta has {len(members)} {prefix}{name}, and the config {count} = {size(count, c)}: "
+                f"these parameters belong to another config."
+            )
+        for k, member in enumerate(members, 1):
+            at = f"{prefix}{name}[{k}]" if count else prefix + name
+            if not isinstance(shape, str):
+                _parameters(member, shape, c, at + ".")
+            else:
+                _shape(member, tuple(size(s, c) for s in shape.split()), at)
+
+
+def _shape(array: Any, expected: tuple[int, ...], at: str) -> None:
+    found = getattr(array, "shape", expected)
+    if found != expected:
+        raise AlgorithmError(
+            f"theta's {at} has shape {found}, and the config calls for {expected}: "
+            f"these parameters belong to another config."
+        )
+    if isinstance(array, np.ndarray) and not np.isfinite(array).all():
+        raise AlgorithmError(f"theta's {at} has a number that is not finite: the parameters are damaged.")
+
+
 def _sequence(x: Sequence[int], theta: Any, c: Any, name: str) -> None:
-    if len(x) == 0:
+    if _length(x, name) == 0:
         raise AlgorithmError(f"the sequence {name} is empty: a length is at least 1. Begin it with bos.")
     if c.positions == "learned" and len(x) > theta.W_p.shape[1]:
         raise AlgorithmError(
@@ -47,7 +112,7 @@ def _position(ell: Any, W_p: Any) -> None:
 
 
 def _context(e: Any, e_: Sequence[Any], W_qkv: Any) -> None:
-    if len(e_) == 0:
+    if _length(e_, "e_", "the context, a sequence of vectors") == 0:
         raise AlgorithmError("the context is empty, T = 0: attention to nothing is 0/0.")
 
 
@@ -55,15 +120,24 @@ def _attention(X: Any, Z: Any, W: Any, Mask: Any, c: Any = None) -> None:
     for name, A in (("X", X), ("Z", Z)):
         if np.ndim(A) != 2:
             raise AlgorithmError(f"{name} has shape {np.shape(A)}: it is a matrix with one column per token.")
+    if not callable(Mask):
+        raise AlgorithmError(
+            f"Mask is {_kind(Mask)}, and must be a rule (t_z, t_x) -> may token t_x attend to token t_z: "
+            f"{', '.join(kind.__name__ for kind in MASKS.values())} of transformulary.paper, or a function."
+        )
     allowed = np.asarray(Mask(*np.indices((Z.shape[1], X.shape[1]), sparse=True)))
     if allowed.dtype != bool and not (allowed.dtype.kind in "iu" and np.isin(allowed, (0, 1)).all()):
-        raise AlgorithmError(
-            f"the mask has values of type {allowed.dtype}: true means may attend, and nothing else is a mask. "
-            f"A number that is added to the scores is a bias, not a mask."
-        )
+        raise no_mask(allowed.dtype)
+
+
+def _vector(e: Any) -> None:
+    if not isinstance(e, np.ndarray) or e.ndim != 1 or not e.size:
+        given = f"an array of shape {e.shape}" if isinstance(e, np.ndarray) else _kind(e)
+        raise AlgorithmError(f"e must be an array of d_e numbers, one token's vector, and {given} was given.")
 
 
 def _layer_norm(e: Any, gamma: Any, beta: Any, c: Any = None) -> None:
+    _vector(e)
     if (c is None or c.eps == 0) and np.all(e.real == e.real[0]):
         raise AlgorithmError(
             f"all {len(e)} numbers of e are equal, so the variance is 0 and the norm 0/0: "
@@ -72,28 +146,32 @@ def _layer_norm(e: Any, gamma: Any, beta: Any, c: Any = None) -> None:
 
 
 def _rms_norm(e: Any, gamma: Any, beta: Any, c: Any = None) -> None:
+    _vector(e)
     if (c is None or c.eps == 0) and not np.any(e.real):
         raise AlgorithmError(f"all {len(e)} numbers of e are 0, so the norm is 0/0: set eps, 1e-5 say.")
 
 
 def _encoder_decoder(z: Sequence[int], x: Sequence[int], theta: Any, c: Any) -> None:
+    _model(theta, c, EDTransformerConfig)
     _sequence(z, theta, c, "z")
     _sequence(x, theta, c, "x")
 
 
 def _encoder(x: Sequence[int], theta: Any, c: Any, s: Sequence[int] = ()) -> None:
+    _model(theta, c, ETransformerConfig)
     _sequence(x, theta, c, "x")
     if not c.segments:
-        if len(s):
+        if _length(s, "s"):
             raise AlgorithmError(f"{len(s)} segments were given to a model that has none (c.segments = 0).")
         return
-    if len(s) != len(x):
+    if _length(s, "s") != len(x):
         raise AlgorithmError(f"{len(x)} tokens need {len(x)} segments s, and {len(s)} were given.")
     for t, segment in enumerate(s, 1):
         _index(segment, c.segments, f"s[{t}] =", f"the {c.segments} segments")
 
 
 def _decoder(x: Sequence[int], theta: Any, c: Any) -> None:
+    _model(theta, c, DTransformerConfig)
     _sequence(x, theta, c, "x")
 
 
@@ -102,6 +180,9 @@ def _training(eta: float, N_epochs: int, *data: Sequence[Sequence[int]]) -> None
         raise AlgorithmError(f"the learning rate eta = {eta} must be a positive number.")
     if N_epochs < 0:
         raise AlgorithmError(f"N_epochs = {N_epochs} must not be negative.")
+    for sequences in data:
+        for n in range(_length(sequences, "the data", "a list of sequences")):
+            _length(sequences[n], f"x[{n + 1}]")
     if len({len(sequences) for sequences in data}) > 1:
         raise AlgorithmError(f"z and x must be pairs, and there are {' and '.join(str(len(d)) for d in data)} of them.")
 
@@ -110,8 +191,12 @@ def _ed_training(z: Any, x: Any, theta: Any, c: Any, *, N_epochs: int = 1, eta: 
     _training(eta, N_epochs, z, x)
 
 
-def _e_training(x: Any, theta: Any, c: Any, *, N_epochs: int = 1, eta: float, p_mask: float, **_: Any) -> None:
+def _e_training(
+    x: Any, theta: Any, c: Any, *, N_epochs: int = 1, eta: float, p_mask: float, mask_token: int, rng: Any
+) -> None:
+    _model(theta, c, ETransformerConfig)
     _training(eta, N_epochs, x)
+    _index(mask_token, c.N_V, "mask_token =", f"the vocabulary of N_V = {c.N_V} tokens")
     if not 0 <= p_mask <= 1:
         raise AlgorithmError(f"p_mask = {p_mask} must be a probability, 0 to 1.")
 
@@ -126,20 +211,36 @@ def _temperature(tau: float) -> None:
 
 
 def _d_inference(x: Any, theta: Any, c: Any, *, ell_gen: int, tau: float = 1.0, rng: Any) -> None:
+    _model(theta, c, DTransformerConfig)
     _temperature(tau)
-    if len(x) == 0:
+    if _length(x, "the prompt x") == 0:
         raise AlgorithmError("the prompt is empty, and P[:, 0] is no column (E11). Begin it with bos.")
+    _sequence(x, theta, c, "x")
     if ell_gen < 0:
         raise AlgorithmError(f"ell_gen = {ell_gen} must not be negative.")
-    if c.positions == "learned" and ell_gen and len(x) + ell_gen > c.ell_max + 1:
+    if c.positions == "learned" and len(x) + ell_gen > c.ell_max + 1:
         raise AlgorithmError(
             f"a prompt of {len(x)} tokens and ell_gen = {ell_gen} more exceed ell_max = {c.ell_max} (E10): "
             f"at most ell_max + 1 - {len(x)} = {max(c.ell_max + 1 - len(x), 0)} can be generated."
         )
 
 
-def _ed_inference(z: Any, theta: Any, c: Any, *, bos_token: int, eos_token: int, tau: float = 1.0, **_: Any) -> None:
+def _ed_inference(
+    z: Any,
+    theta: Any,
+    c: Any,
+    *,
+    bos_token: int,
+    eos_token: int,
+    tau: float = 1.0,
+    ell_gen: int | None = None,
+    rng: Any,
+) -> None:
+    _model(theta, c, EDTransformerConfig)
+    _sequence(z, theta, c, "z")
     _temperature(tau)
+    if ell_gen is not None and ell_gen < 1:
+        raise AlgorithmError(f"ell_gen = {ell_gen} must be at least 1: line 6 draws one before line 7a counts.")
     for name, v in (("bos_token", bos_token), ("eos_token", eos_token)):
         _index(v, c.N_V, f"{name} =", f"the vocabulary of N_V = {c.N_V} tokens")
 

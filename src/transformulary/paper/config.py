@@ -56,7 +56,8 @@ class Choices:
     activation       element-wise function of the MLP: gelu (exact), relu, gelu_tanh, silu
     mlp              plain, or gated: W_mlp2 (act(W_mlp1 X) * W_mlp3 X)
     positions        where tokens get their position from: Algorithm 2 (learned), nowhere (none), a formula
-                     (sinusoid...), or inside attention (rotary, relative, bucketed)
+                     (sinusoid...), or inside attention (rotary, relative, bucketed).  Bucketed deviates from T5 in
+                     that every layer has its own B; T5's layers share the first one's: give each a copy
     base             of rotary positions: omega_i = base^(-2 (i - 1) / d_attn)
     frequencies      of rotary positions: those of base as they are (geometric), or slowed down for more tokens than a
                      model was trained with: all alike (linear), by the length of the sequence (dynamic, "NTK"), or by
@@ -197,6 +198,8 @@ class Sizes(Choices):
                 f"is odd, and {self.positions} positions pair a sine with a cosine. "
                 "Make d_e even, or use sinusoid_vaswani",
             )
+        if self.positions == "sinusoid_t2t" and self.d_e < 4:
+            raise self._wrong("d_e", "is too small for sinusoid_t2t, whose formula divides by d_e / 2 - 1: at least 4")
 
     def _default(self, name: str, value: int) -> None:
         if getattr(self, name) is None:

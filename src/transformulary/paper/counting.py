@@ -195,6 +195,9 @@ def cache_bytes(config: Config, ell: int, ell_z: int | None = None, dtype: str =
 
     The same holds for dynamic frequencies of rotary positions.
 
+    This is what must be kept.  The fast decoder's own cache keeps every token whatever the mask, in buffers that double
+    when they are full: up to twice the bytes of a causal mask, and never fewer than for 64 tokens.
+
     Raises ConfigError for lengths as in `flops`, and for a dtype as in `weight_bytes`.
     """
     z = _context(config, ell, ell_z)

@@ -18,7 +18,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from transformulary.errors import ConfigError
+from transformulary.errors import AlgorithmError, ConfigError
 
 
 @dataclass(frozen=True)
@@ -174,6 +174,14 @@ class Union(Mask):
 
     def __str__(self) -> str:
         return " | ".join(map(str, self.masks))
+
+
+def no_mask(kind: object) -> AlgorithmError:
+    """What is said of a rule whose values are of a type that is neither boolean nor 0/1 integers."""
+    return AlgorithmError(
+        f"the mask has values of type {kind}: true means may attend, and nothing else is a mask. "
+        f"A number that is added to the scores is a bias, not a mask."
+    )
 
 
 MASKS: dict[str, type[Mask]] = {kind.__name__.lower(): kind for kind in (Full, Causal, Local, Strided, Fixed, Prefix)}

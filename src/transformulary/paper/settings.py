@@ -5,6 +5,7 @@ Standard library only, so that `--help` can say what they are.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, Self
@@ -41,6 +42,10 @@ OTHERS_CALL_IT = {
 }
 
 
+#: Whole numbers stay below: what counts steps and tokens, and what is held in memory at once.
+MANY, ROWS = 2**53, 2**31
+
+
 def number(default: float | None, least: float, below: float = float("inf"), *, open: bool = False) -> Any:
     """A field whose value lies in [least, below), or (least, below) if `open`."""
     return field(default=default, metadata={"least": least, "below": below, "open": open})
@@ -51,7 +56,8 @@ class TrainingSettings:
     """Settings of `DTraining` and, for dropout, seed and init, of `initial_model`.  A *step* is one update.
 
     steps         updates in all; 0 = no limit but `seconds`.  Default: 1000, or 0 if `seconds` is given
-    seconds       wall-clock limit in seconds, evaluations on the way included; 0 = none
+    seconds       wall-clock limit in seconds; 0 = none.  It counts the steps, and measurements and checkpoints on the
+                  way; not reading the text, nor the measurement and the checkpoint after the last step
     batch         sequences per pass through the model
     accumulate    passes per update; their gradients are those of the one big batch
     eta           peak learning rate, the paper's eta
@@ -79,13 +85,13 @@ class TrainingSettings:
     save_every    steps between checkpoints; 0 = only at the end
     """
 
-    steps: int = number(None, 0)
+    steps: int = number(None, 0, MANY)
     seconds: float = number(0.0, 0)
-    batch: int = number(16, 1)
-    accumulate: int = number(1, 1)
+    batch: int = number(16, 1, ROWS)
+    accumulate: int = number(1, 1, ROWS)
     eta: float = number(1e-3, 0, open=True)
     eta_embedding: float = number(1.0, 0, open=True)
-    warmup: int = number(None, 0)
+    warmup: int = number(None, 0, MANY)
     schedule: str = "cosine"
     floor: float = number(0.1, 0)
     beta_1: float = number(0.9, 0, 1)
@@ -99,18 +105,19 @@ class TrainingSettings:
     precision: str = "auto"
     compile: bool = False
     seed: int = number(0, 0, 2**31)
-    threads: int = number(0, 0)
-    eval_every: int = number(250, 0)
-    eval_tokens: int = number(32768, 0)
-    save_every: int = number(100, 0)
+    threads: int = number(0, 0, 1025)
+    eval_every: int = number(250, 0, MANY)
+    eval_tokens: int = number(32768, 0, MANY)
+    save_every: int = number(100, 0, MANY)
 
     def __post_init__(self) -> None:
+        for f in fields(self):
+            if f.default is not None or getattr(self, f.name) is not None:
+                _check(f.name, getattr(self, f.name), str(f.type), **f.metadata)
         if self.steps is None:
             object.__setattr__(self, "steps", 0 if self.seconds else 1000)
         if self.warmup is None:
             object.__setattr__(self, "warmup", min(100, self.steps // 10) if self.steps else 100)
-        for f in fields(self):
-            _check(f.name, getattr(self, f.name), str(f.type), **f.metadata)
         if not self.steps and not self.seconds:
             raise ConfigError("steps = 0 and seconds = 0: training would never end. Give one of them.")
         if self.steps and self.warmup > self.steps:
@@ -141,5 +148,7 @@ def _check(name: str, value: Any, kind: str, least: float = 0, below: float = fl
     if type(value) not in types:
         wanted = {"int": "a whole number", "float": "a number", "bool": "true or false"}[kind]
         raise ConfigError(f"{name} = {value!r} must be {wanted}.")
+    if type(value) is int and not abs(value) < sys.float_info.max:  # too long to be shown
+        raise ConfigError(f"{name} has {value.bit_length()} bits, which is absurd.")
     if kind != "bool" and not (least < value < below if open else least <= value < below):
         raise ConfigError(f"{name} = {value} is outside {'(' if open else '['}{least}, {below}).")

@@ -13,6 +13,7 @@ from tokenizers.models import BPE
 from transformulary.errors import TokenError
 from transformulary.files import read_text
 from transformulary.tokens.kinds import GPT2_PIECE, byte_level
+from transformulary.tokens.library import library
 
 #: GPT-2's two files, as the transformers library and as OpenAI call them.
 GPT2_FILES = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"))
@@ -46,20 +47,16 @@ def read(path: Path, own: Special) -> tuple[Pipeline, Special]:
 
 def read_pipeline(file: Path) -> Pipeline:
     """A `tokenizer.json`."""
-    try:
-        return Pipeline.from_str(read_text(file))
-    except Exception as error:  # the library has no narrower class
-        raise TokenError(f"{file} is no tokenizer: {error}") from None
+    content = read_text(file)
+    with library(lambda why: TokenError(f"{file} is no tokenizer: {why}")):
+        return Pipeline.from_str(content)
 
 
 def read_gpt2(vocabulary: Path, merges: Path) -> tuple[Pipeline, Special]:
     """Byte-pair encoding with GPT-2's pieces, from a vocabulary (token -> id) and a list of merges."""
-    try:
+    what = f"{vocabulary} and {merges.name} are no vocabulary and merges of byte pairs"
+    with library(lambda why: TokenError(f"{what}: {why}")):
         pipeline = byte_level(BPE.from_file(str(vocabulary), str(merges)), GPT2_PIECE)
-    except Exception as error:
-        raise TokenError(
-            f"{vocabulary} and {merges.name} are no vocabulary and merges of byte pairs: {error}"
-        ) from None
     if pipeline.token_to_id(GPT2_SPECIAL) is None:
         return pipeline, {}
     pipeline.add_special_tokens([AddedToken(GPT2_SPECIAL, normalized=False, special=True)])

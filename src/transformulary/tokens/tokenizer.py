@@ -16,6 +16,7 @@ from tokenizers import Tokenizer as Pipeline
 from transformulary.errors import ConfigError, DataError, TokenError
 from transformulary.files import write_atomically
 from transformulary.tokens.kinds import KINDS, blocks
+from transformulary.tokens.library import library
 from transformulary.tokens.published import read
 
 #: How the special tokens of a vocabulary that is trained here are spelled, in the paper's order.
@@ -118,38 +119,40 @@ class Tokenizer:
         unicode(text)
         pipeline = self._reading_special_tokens if special else self.pipeline
         parts = [text] if special else list(blocks(pipeline.pre_tokenizer, text))
-        try:
+        with library(lambda why: self._cannot_spell(text, why)):
             encoded = (
                 encoding
                 for i in range(0, len(parts), 16)
                 for encoding in pipeline.encode_batch_fast(parts[i : i + 16], add_special_tokens=False)
             )
             return [i for encoding in encoded for i in encoding.ids]
-        except Exception as error:  # the library has no narrower class
-            raise self._cannot_spell(text, error) from None
 
-    def _cannot_spell(self, text: str, error: Exception) -> TokenError:
+    def _cannot_spell(self, text: str, why: str) -> TokenError:
         missing = [c for c in sorted(set(text)) if self.pipeline.token_to_id(c) is None]
         shown = ", ".join(f"{c!r} (U+{ord(c):04X})" for c in missing[:10]) + (", ..." if missing[10:] else "")
         return TokenError(
             f"the vocabulary has no token for {len(missing)} of the text's characters: {shown}. Take them out, or "
             f"train a tokenizer on text that has them; byte pairs spell every text."
             if missing
-            else f"the tokenizer cannot encode this text: {error}"
+            else f"the tokenizer cannot encode this text: {why}"
         )
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of token ids; special tokens are spelled out, bytes that are no character become U+FFFD.
 
         Raises:
-            TokenError: the tokenizer does not have an id.
+            TokenError: the tokenizer does not have an id, or its decoder fails.
         """
         ids = [index(i) for i in ids]
         for i in ids:
             if i not in self.ids:
                 gap = f"N_V = {self.N_V}" if not 0 <= i < self.N_V else "a gap in its vocabulary"
                 raise TokenError(f"the tokenizer has no token {i} ({gap}), so it has no text. Ids count from 0.")
-        return str(self.pipeline.decode(ids, skip_special_tokens=False))
+        with library(lambda why: TokenError(f"the tokenizer cannot decode these ids: {why}")):
+            return str(self.pipeline.decode(ids, skip_special_tokens=False))
+
+    def __repr__(self) -> str:
+        return f"<Tokenizer: {type(self.pipeline.model).__name__}, N_V = {self.N_V}>"
 
 
 def unicode(text: str) -> str:

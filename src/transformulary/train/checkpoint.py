@@ -1,28 +1,36 @@
-"""One file that training can go on from, bit by bit: parameters, moments, random state, position, settings.
+"""One file that training can go on from, bit by bit: parameters, moments, random state, position, settings, tokenizer.
 
 `training.safetensors` holds tensors named `theta.NAME`, `exp_avg.NAME`, `exp_avg_sq.NAME`, `step.NAME` and
-`random`; its header holds everything else as JSON, with a checksum of the tensors.  Nothing is pickled.
+`random`; its header holds everything else as JSON, and a checksum of that and of the tensors.  Nothing is pickled,
+and no other file is needed: wherever a run is killed, this one is of one run and of one step.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
 from safetensors import SafetensorError, safe_open
+from tokenizers import Tokenizer as Pipeline
 from torch import Tensor
 
 from transformulary.errors import CheckpointError
 from transformulary.files import write_atomically
 from transformulary.formats import read_header
+from transformulary.formats.strict import parse_object
+from transformulary.tokens import Tokenizer
 
 NAME = "training.safetensors"
-FORMAT = 1
+FORMAT = 2
+#: What is counted, and in which type.
+COUNTERS: dict[str, type] = {"step": int, "seconds": float, "tokens": int, "epoch": int, "window": int}
 
 
 @dataclass(frozen=True)
@@ -32,11 +40,15 @@ class State:
     tensors   parameters, moments and random state
     progress  step, seconds, tokens, epoch, window
     config    what the run was asked for: model, training, text, tokenizer
+    tokenizer what made the token ids
+    about     plain data of whoever started the training, kept for whoever goes on with it
     """
 
     tensors: dict[str, Tensor]
     progress: dict[str, Any]
     config: dict[str, Any]
+    tokenizer: Tokenizer
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 def save_state(folder: str | Path, state: State) -> None:
@@ -48,10 +60,13 @@ def save_state(folder: str | Path, state: State) -> None:
         "format": FORMAT,
         "progress": state.progress,
         "config": state.config,
-        "sha256": _digest(tensors),
+        "tokenizer": {"pipeline": state.tokenizer.pipeline.to_str(), "special": state.tokenizer.special},
+        "about": dict(state.about),
         "versions": {"transformulary": __version__, "torch": torch.__version__},
     }
-    write_atomically(Path(folder) / NAME, safetensors.torch.save(tensors, {"transformulary": json.dumps(header)}))
+    text = json.dumps(header)
+    metadata = {"transformulary": text, "sha256": _digest(text, tensors)}
+    write_atomically(Path(folder) / NAME, safetensors.torch.save(tensors, metadata))
 
 
 def load_state(folder: str | Path) -> State:
@@ -66,21 +81,39 @@ def load_state(folder: str | Path) -> State:
     read_header(path)
     try:
         with safe_open(path, "pt") as file:
-            header = json.loads((file.metadata() or {})["transformulary"])
+            metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        state, written = State(tensors, header["progress"], header["config"]), header["format"]
-        damaged = header["sha256"] != _digest(tensors)
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        header = parse_object(metadata.get("transformulary", "").encode(), f"{path}: the header's text")
+    except (SafetensorError, OSError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged, or no training state ({error}).") from error
-    if written != FORMAT:
-        raise CheckpointError(f"{path} has format {written}; this version reads format {FORMAT}.")
-    if damaged:
-        raise CheckpointError(f"{path} is damaged: its tensors do not have the checksum in its header.")
-    return state
+    if header.get("format") != FORMAT:
+        raise CheckpointError(f"{path} has format {header.get('format')!r}; this version reads format {FORMAT}.")
+    if metadata.get("sha256") != _digest(metadata["transformulary"], tensors):
+        raise CheckpointError(f"{path} is damaged: its content does not have the checksum in its header.")
+    match header:
+        case {
+            "progress": dict(progress),
+            "config": {"model": dict(), "training": dict()} as config,
+            "tokenizer": {"pipeline": str(pipeline), "special": dict(special)},
+            "about": dict(about),
+        } if all(_counts(progress.get(name), kind) for name, kind in COUNTERS.items()):
+            return State(tensors, progress, config, _tokenizer(pipeline, special, path), about)
+    raise CheckpointError(f"{path} has values in its header that are none: it was not written by this program.")
 
 
-def _digest(tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.sha256()
+def _counts(value: Any, kind: Any) -> bool:
+    return type(value) is kind and bool(0 <= value < math.inf)
+
+
+def _tokenizer(pipeline: str, special: dict[str, str], path: Path) -> Tokenizer:
+    try:
+        return Tokenizer(Pipeline.from_str(pipeline), special)
+    except Exception as error:  # the library has no narrower class
+        raise CheckpointError(f"{path} holds no tokenizer that can be read: {error}") from None
+
+
+def _digest(text: str, tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         t = tensors[name]
         digest.update(f"{name} {t.dtype} {tuple(t.shape)}".encode())

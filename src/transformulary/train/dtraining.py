@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,10 +17,10 @@ from transformulary.data import Corpus
 from transformulary.errors import CheckpointError
 from transformulary.nn import DTransformer
 from transformulary.paper.settings import TrainingSettings
-from transformulary.train.checkpoint import State, save_state
+from transformulary.train.checkpoint import NAME, State, save_state
 from transformulary.train.evaluate import evaluate
 from transformulary.train.events import Event, Finished, Saved
-from transformulary.train.run import Run
+from transformulary.train.run import NonFiniteError, Run
 
 
 def nobody(event: Event) -> None:
@@ -36,6 +39,7 @@ def DTraining(
     *,
     folder: str | Path | None = None,
     state: State | None = None,
+    about: Mapping[str, Any] | None = None,
     on_event: Callable[[Event], None] = nobody,
     stop: Callable[[], bool] = never,
 ) -> DTransformer:
@@ -48,6 +52,7 @@ def DTraining(
         folder: where checkpoints go (`training.safetensors`, and the model in the ecosystem's files);
             None writes none.
         state: go on from here, bit by bit (`load_state(folder)`), if the settings limit the steps.
+        about: plain data to keep with the state, for whoever goes on (`State.about`); unless given, what `state` has.
         on_event: is told of everything that happens, as it happens.
         stop: is asked after every step; True saves and returns.
 
@@ -59,7 +64,8 @@ def DTraining(
         ConfigError: model, text and settings cannot go together.
         DataError: no text has two tokens.
         CheckpointError: `state` is another run's, or a checkpoint cannot be written.
-        NonFiniteError: the loss or its gradient is not finite; nothing was updated or saved in that step.
+        NonFiniteError: a loss, a gradient or, when they are to be saved, the parameters are not finite; nothing was
+            saved after that, and nothing updated if it was the loss or its gradient.
 
     Source: Algorithm 13 of arXiv:2207.09238; line 6 is AdamW's step on the mean loss of a batch, and ends
     when the settings say, not after N_epochs.
@@ -67,6 +73,7 @@ def DTraining(
     settings = settings or TrainingSettings()
     with torch.random.fork_rng(devices=[]), threads(settings.threads):
         run = Run(models.bare(model).train(), corpus, settings, state)
+        about = state.about if about is None and state else about or {}
         on_event(run.started())
         stopped = False
         while not run.over and not stopped:  # 1, 2
@@ -75,10 +82,12 @@ def DTraining(
             if due(run.settings.eval_every, run.step) and not run.over:
                 measure(run, on_event)
             if due(run.settings.save_every, run.step) and not run.over and not stopped:
-                save(run, folder, on_event)
-        save(run, folder, on_event)
+                save(run, folder, about, on_event)
+        run.halt()
+        run.refuse_ruined()
         if not stopped:
             measure(run, on_event)
+        save(run, folder, about, on_event)
         on_event(Finished(run.step, run.seconds, run.tokens, interrupted=stopped and not run.over))
     return run.model  # 9
 
@@ -100,26 +109,38 @@ def due(every: int, step: int) -> bool:
 
 
 def measure(run: Run, on_event: Callable[[Event], None]) -> None:
-    """Report the held-out loss, in the precision of training, if there is held-out text."""
+    """Report the held-out loss, in the precision of training, if there is held-out text.
+
+    Raises NonFiniteError if it is not finite.
+    """
     s, corpus = run.settings, run.corpus
     with run.context():
         result = evaluate(
             run.model, corpus.held_out, corpus.tokenizer, batch=s.batch, tokens=s.eval_tokens, step=run.step
         )
+    if result and not math.isfinite(result.nats_per_token):
+        raise NonFiniteError(
+            f"step {run.step}: the held-out loss is {result.nats_per_token}, so this is no model, and it is not saved. "
+            f"Try a smaller eta (now {s.eta}) or float32."
+        )
     if result:
         on_event(result)
 
 
-def save(run: Run, folder: str | Path | None, on_event: Callable[[Event], None]) -> None:
-    """Write the state and the model, each file atomically.  Raises CheckpointError if it cannot be done."""
+def save(run: Run, folder: str | Path | None, about: Mapping[str, Any], on_event: Callable[[Event], None]) -> None:
+    """Write the state and the model, each file atomically.
+
+    Raises CheckpointError if it cannot be done, NonFiniteError if there is no model to save.
+    """
     if folder is None:
         return
+    run.refuse_ruined()
     try:
-        save_state(folder, run.state())
+        save_state(folder, replace(run.state(), about=about))
         models.save(folder, run.model, run.corpus.tokenizer)
     except OSError as error:
         raise CheckpointError(
-            f"step {run.step} cannot be saved in {folder}: {error.strerror}. Files that were there are as they were; "
-            f"make room or name another folder."
+            f"step {run.step} cannot be saved in {folder}: {error.strerror} ({error.filename}). "
+            f"What {NAME} held there is whole; make room, or name another folder."
         ) from error
     on_event(Saved(run.step, Path(folder)))

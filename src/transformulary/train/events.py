@@ -52,7 +52,10 @@ class Stepped:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The held-out loss was measured: nats per token, nats and bits per character, over `tokens` targets."""
+    """The held-out loss was measured: nats per token, nats and bits per character, over `tokens` targets.
+
+    Per character it is NaN where the targets spell no characters.
+    """
 
     step: int
     nats_per_token: float
@@ -72,7 +75,10 @@ class Saved:
 
 @dataclass(frozen=True)
 class Finished:
-    """Training ended, at its limit or because it was asked to stop (`interrupted`)."""
+    """Training ended, at its limit or because it was asked to stop (`interrupted`).
+
+    `seconds` are of training; the last measurement and the last checkpoint came after them.
+    """
 
     step: int
     seconds: float

@@ -23,14 +23,14 @@ from transformulary.train.schedule import learning_rate
 
 
 class NonFiniteError(ArithmeticError):
-    """The loss or its gradient is NaN or infinite.  Nothing was updated; the last checkpoint is untouched."""
+    """A loss, a gradient or a parameter is NaN or infinite.  The last checkpoint is untouched."""
 
 
 class Run:
     """Model, optimiser, batches and counters.
 
     step     updates made
-    seconds  of training in earlier sessions and this one
+    seconds  of training in earlier sessions and this one, until `halt`
     tokens   targets learnt from
     """
 
@@ -39,7 +39,11 @@ class Run:
         self.model, self.corpus = model, corpus
         refuse_unfit(model, corpus, settings)
         self.batches = Batches(corpus.training, model.config.ell_max, settings.batch, settings.seed)
-        precision = state.config["training"]["precision"] if state else settings.precision
+        precision = state.config["training"].get("precision") if state else settings.precision
+        if state and precision not in PRECISIONS:
+            raise CheckpointError(
+                f"the training state has precision {precision!r}: it was not written by this program."
+            )
         if precision == "auto":
             precision = choose(model, self._trial())
         model.to(PRECISIONS[precision][0])
@@ -51,14 +55,19 @@ class Run:
         self.optimiser = adamw(model, settings)
         self.optimiser.zero_grad()
         self.step = self.tokens = 0
-        self._began, self._before = perf_counter(), 0.0
+        self._began: float | None = perf_counter()
+        self._before = 0.0
         torch.manual_seed(settings.seed)
         if state:
             self.restore(state)
 
     @property
     def seconds(self) -> float:
-        return self._before + perf_counter() - self._began
+        return self._before + (0.0 if self._began is None else perf_counter() - self._began)
+
+    def halt(self) -> None:
+        """Stop the clock: what comes now is no longer training."""
+        self._before, self._began = self.seconds, None
 
     @property
     def over(self) -> bool:
@@ -110,6 +119,17 @@ class Run:
             f"update would ruin the model and was not made. Try a smaller eta (now {self.settings.eta}) or float32."
         )
 
+    def refuse_ruined(self) -> None:
+        """Raise NonFiniteError if the last update left a parameter, or what AdamW remembers of it, not finite."""
+        state = self.optimiser.state
+        for name, p in self.model.named_parameters():
+            for what, value in {"itself": p, **state[p]}.items():
+                if not torch.isfinite(value).all():
+                    raise NonFiniteError(
+                        f"step {self.step}: its update left {name} ({what}) not finite, which is no model and is not "
+                        f"saved. Try a smaller eta (now {self.settings.eta}), or clip (now {self.settings.clip})."
+                    )
+
     def _left(self, now: float) -> float:
         s = self.settings
         by_steps = (s.steps - self.step) * now / self.step if s.steps else math.inf
@@ -150,16 +170,23 @@ class Run:
             tensors |= {f"{key}.{name}": value for key, value in self.optimiser.state[p].items()}
         counters = {"step": self.step, "seconds": self.seconds, "tokens": self.tokens}
         return State(
-            tensors | {"random": torch.get_rng_state()}, counters | self.batches.position.to_dict(), self.config()
+            tensors | {"random": torch.get_rng_state()},
+            counters | self.batches.position.to_dict(),
+            self.config(),
+            self.corpus.tokenizer,
         )
 
     def restore(self, state: State) -> None:
         """Go on from `state`.  Raises CheckpointError if it is another run's."""
         check_same_run(state.config, self.config())
         named = dict(self.model.named_parameters())
-        for name in ("random", *(f"theta.{name}" for name in named)):
-            if name not in state.tensors:
-                raise CheckpointError(f"the training state has no tensor {name}: it was not written by this program.")
+        shapes = {"random": torch.get_rng_state().shape} | {f"theta.{name}": p.shape for name, p in named.items()}
+        for name, shape in shapes.items():
+            if name not in state.tensors or state.tensors[name].shape != shape:
+                raise CheckpointError(
+                    f"the training state has no tensor {name} of shape {tuple(shape)}: "
+                    f"it was not written by this program."
+                )
         torch.set_rng_state(state.tensors["random"])
         for name, p in named.items():
             p.data.copy_(state.tensors[f"theta.{name}"])

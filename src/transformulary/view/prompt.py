@@ -107,16 +107,16 @@ def attention(model: DTransformer, tokenizer: Tokenizer, prompt: str, bos: bool 
 
     Raises:
         TokenError: the vocabulary cannot spell the prompt, or has no bos_token to begin it with.
-        AlgorithmError: the prompt is longer than a learned table of positions, ell_max.
+        AlgorithmError: there is no token, or there are more than ell_max where positions are learned.
 
     Source: Algorithm 4, line 6, in Algorithm 10, line 6.
     """
     import torch
 
+    from transformulary.generate.continuation import read_prompt
     from transformulary.nn import attention_weights
-    from transformulary.tokens import begin
 
-    x = begin(tokenizer, bos, prompt) + tokenizer.encode(prompt)
+    x = read_prompt(tokenizer, bos, prompt)
     weights = attention_weights(model, torch.tensor([x], device=model.W_e.weight.device))
     c = model.config
     title = f"Attention of “{prompt if len(prompt) <= 60 else prompt[:60] + '…'}”"
