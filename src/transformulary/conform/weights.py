@@ -153,7 +153,7 @@ def _parts(name: str) -> list[str]:
 def _alike(size: float, ours: Array) -> bool:
     """Whether a tensor of this size may hold our numbers, rounded or not: cheap, and true of few others."""
     due = float(np.linalg.norm(ours))
-    return abs(size - due) <= (2.0**-7 / np.sqrt(ours.size) + 1e-6) * due
+    return bool(abs(size - due) <= (2.0**-7 / np.sqrt(ours.size) + 1e-6) * due)
 
 
 def _same_numbers(ours: Array, theirs: Array) -> str | None:
