@@ -213,10 +213,11 @@ def faults_of(findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
     return (*(_known(entries, L) for entries in of.values()), *_unknown(unexplained, L))
 
 
-def hidden_faults(suspicions: Iterable[Suspicion]) -> tuple[Fault, ...]:
+def hidden_faults(suspicions: Iterable[Suspicion], findings: Sequence[Finding]) -> tuple[Fault, ...]:
     """Mistakes that no value shows by itself, found in the pattern of all differences."""
     faults = []
-    for s in independent(suspicions):
+    named = {mistake.line for finding in findings for mistake, _ in finding.mistakes}
+    for s in independent(s for s in suspicions if s.mistake.line not in named):
         number, _, label = s.mistake.line.partition(".")
         sure = f"{s.coefficient:.2f} of it is there, give or take {s.deviation:.2f}"
         says = f"{s.mistake.says} (hidden in the rounding of single values: {sure})"

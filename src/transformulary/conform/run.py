@@ -69,7 +69,7 @@ def conform(
     return Report(
         candidate=found[0].name, against=ref.name, precision=found[0].precision, ell=len(x),
         rows=rows_of(errors, unseen), notes=tuple(notes),
-        faults=(*faults_of(findings, ref.config.L), *hidden_faults(suspicions)),
+        faults=(*faults_of(findings, ref.config.L), *hidden_faults(suspicions, findings)),
         agreement=_agreement(errors, findings), unseen=tuple(unseen),
         invisible=tuple(s.mistake.says for s in suspicions if not (s.found or s.excluded)),
     )  # fmt: skip
