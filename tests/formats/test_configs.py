@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from formats.test_llama import ROPE
 from transformulary.errors import CheckpointError
 from transformulary.formats import READABLE, understood
+from transformulary.paper import DTransformerConfig
 
 GGUF_LLAMA = {
     "llama.vocab_size": 11, "llama.context_length": 9, "llama.embedding_length": 8, "llama.block_count": 2,
@@ -20,7 +21,7 @@ GGUF_GPT2 = {
     "gpt2.vocab_size": 11, "gpt2.context_length": 9, "gpt2.embedding_length": 8, "gpt2.block_count": 2,
     "gpt2.feed_forward_length": 7, "gpt2.attention.head_count": 2, "tensors": [],
 }  # fmt: skip
-NATIVE = {"N_V": 11, "ell_max": 9, "L": 2, "H": 2, "d_e": 8, "d_mlp": 7}
+NATIVE = DTransformerConfig(N_V=11, ell_max=9, L=2, H=2, d_e=8, d_mlp=7).to_dict()
 START = {"gguf llama": GGUF_LLAMA, "gguf gpt2": GGUF_GPT2, "transformulary": NATIVE}
 ODD = st.sampled_from([
     None, True, False, 0, 1, -1, 2, 1.5, 1e999, float("nan"), 10**30, "", "x", [], [1], {}, {"a": 1}, [[["global"], 1]],

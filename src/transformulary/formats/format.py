@@ -23,11 +23,16 @@ WRAPPERS = ("module.", "_orig_mod.")
 FLOATS = ("F64", "F32", "F16", "BF16")
 
 
+#: The default of a key that must be there.
+NEEDED = object()
+
+
 @dataclass(frozen=True)
 class Key:
     """One key of their config.json and the field of ours that it sets.
 
-    default  what their code takes where the key is missing; a function of their config also where it is null
+    default  what their code takes where the key is missing; a function of their config, or None (our own default),
+             also where it is null; NEEDED if there is none
     values   their value -> ours; the first that gives our value is written back
     """
 
@@ -41,9 +46,11 @@ class Key:
         given = theirs.get(self.theirs) if derived else theirs.get(self.theirs, self.default)
         if given is None and derived:
             given = self.default(theirs)
-        if given is None:
+        if given is NEEDED or (given is None and not derived and self.default is not None):
             what = "null" if self.theirs in theirs else "missing"
             raise ConfigError(f"{self.theirs} is {what}, and nothing says which value is meant. Give one.")
+        if given is None:
+            return None
         if self.values is None:
             return given
         for value, ours in self.values.items():
