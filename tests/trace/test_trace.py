@@ -15,10 +15,11 @@ from strategies import d_configs, seeds
 from transformulary import oracle
 from transformulary.errors import AlgorithmError, ConfigError, DataError
 from transformulary.oracle.path import from_filename
+from transformulary.oracle.values import numbers
 from transformulary.paper import DTransformerConfig
 from transformulary.trace import FORMATS, Selection, axes, default, trace
 from transformulary.trace.select import kinds
-from transformulary.trace.values import numbers, token_axis
+from transformulary.trace.values import token_axis
 
 x = [5, 3, 36, 0, 11]
 c = DTransformerConfig(N_V=37, ell_max=8, L=2, H=2, d_e=8, d_mlp=12, eps=1e-5)
@@ -244,12 +245,21 @@ def test_other_content_is_never_overwritten(tmp_path):
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_run_that_fails_leaves_nothing(tmp_path, kind):
     """A token outside the vocabulary, or a failure in the middle of the run, leaves no file."""
+
+    class Gone:
+        """A matrix that cannot be had when line 8 of layer 2 asks for it."""
+
+        shape = theta().W_mlp2[1].shape
+
+        def __matmul__(self, _):
+            raise IndexError("gone")
+
     broken = theta()
-    del broken.W_mlp2[1]
+    broken.W_mlp2[1] = Gone()
 
     with pytest.raises(AlgorithmError, match="outside the vocabulary"):
         trace(theta(), c, [1, 37], tmp_path / "out", format=kind)
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="gone"):
         trace(broken, c, x, tmp_path / "out", format=kind)
 
     assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,7 @@ Needs no torch.
 
 from transformulary.trace.names import NAMES, Name, names
 from transformulary.trace.select import Selection, default
-from transformulary.trace.values import AXES, axes
+from transformulary.trace.values import axes
 from transformulary.trace.write import FORMATS, trace
 
-__all__ = ["AXES", "FORMATS", "NAMES", "Name", "Selection", "axes", "default", "names", "trace"]
+__all__ = ["FORMATS", "NAMES", "Name", "Selection", "axes", "default", "names", "trace"]

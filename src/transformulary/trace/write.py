@@ -20,10 +20,11 @@ from transformulary.files import new_folder
 from transformulary.oracle import Theta, watched
 from transformulary.oracle.path import to_filename
 from transformulary.oracle.precision import in_precision
+from transformulary.oracle.values import numbers
 from transformulary.paper import DTransformerConfig
 from transformulary.trace.names import names
 from transformulary.trace.select import Selection, default
-from transformulary.trace.values import Lines, axes, numbers, token_axis
+from transformulary.trace.values import Lines, axes, token_axis
 
 Array = NDArray[Any]
 
