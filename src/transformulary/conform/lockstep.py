@@ -8,7 +8,7 @@ line is one finding, and rounding does not add up from line to line.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -18,11 +18,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from transformulary.conform.allowance import Allowance
+from transformulary.conform.compared import INCREMENTS, error_of, matrix
+from transformulary.conform.diagnosis import value_lines
 from transformulary.errors import ConfigError
 from transformulary.nn import DTransformer, evaluating
 from transformulary.oracle import Theta, softmax, watched
 from transformulary.oracle.path import parse
-from transformulary.oracle.source import read
 from transformulary.paper import DTransformerConfig
 
 Array = NDArray[np.float64]
@@ -39,32 +41,29 @@ PLACES = {
     "10.10": "norm:out",
     "10.11": "W_u:out",
 }
-#: Lines that add to the residual stream: what they add is compared as well, since beside X it may be small.
-INCREMENTS = {"6", "8"}
 #: The same where the embedding is normed, line 3a.
 EMBEDDING_NORM = {"10.3": "norm_x:in", "10.3a": "layers.0:in"}
-#: Float64 against float64, relative to the largest number of a value: equality to rounding.
-EXACT = 1e-12
+#: A bound for every path, or one for all.
+Allowed = float | Callable[[str], float]
 
 
 @dataclass
 class Line:
-    """What was found at one line: the largest relative error over the layers, and where that was."""
+    """What was found at one line: the largest relative error over the layers, where that was, what is allowed there."""
 
     label: str
-    allowed: float
     error: float = 0.0
     at: str = ""
+    allowed: float = 0.0
+    agrees: bool = True
     compared: int = 0
 
-    @property
-    def agrees(self) -> bool:
-        return self.error <= self.allowed
-
-    def add(self, path: str, error: float) -> None:
+    def add(self, path: str, error: float, allowed: float) -> None:
         self.compared += 1
-        if not error <= self.error:  # not a number counts as the largest
-            self.error, self.at = (error, path) if error == error else (float("inf"), path)
+        error = error if error == error else float("inf")  # not a number counts as the largest
+        self.agrees &= error <= allowed
+        if error > self.error or not self.at:
+            self.error, self.at, self.allowed = error, path, allowed
 
 
 @dataclass
@@ -83,28 +82,36 @@ class Report:
     def worst(self) -> Line:
         return max(self.lines, key=lambda line: line.error)
 
+    @property
+    def good(self) -> int:
+        """How many lines agree."""
+        return sum(line.agrees for line in self.lines)
+
     def __str__(self) -> str:
-        good = sum(line.agrees for line in self.lines)
         total = len(self.lines) + len(self.unseen)
         largest = f"largest relative error {self.worst.error:.1e} (line {self.worst.label})"
-        return f"Algorithm {self.number}: {good} of {total} lines that compute a value agree, {largest}"
+        return f"Algorithm {self.number}: {self.good} of {total} lines that compute a value agree, {largest}"
 
 
-def compare(model: DTransformer, x: Sequence[int], theta: Theta, allowed: float = EXACT) -> Report:
+def compare(model: DTransformer, x: Sequence[int], theta: Theta, allowed: Allowed | None = None) -> Report:
     """Run one of our fast decoders and the oracle in lockstep on one sequence.
 
     Args:
         model: the fast decoder, on any device, in any precision.
         x: token ids, from 0; at most ell_max where positions are learned.
         theta: the oracle's parameters; `theta_of(model)` compares the computation alone.
-        allowed: the largest relative error of a line that counts as agreement; the default is for a float64
-            model.
+        allowed: the largest relative error that counts as agreement, a number or a function of the path; by
+            default what the oracle itself makes there in the model's precision (`Allowance`), in float64 rounding.
 
     Returns:
         One `Line` per line of Algorithm 10 that computes a value in this model.
     """
     places = PLACES | (EMBEDDING_NORM if model.config.embedding_norm else {})
-    return lockstep(see(model, places, model.config, x), model.config, x, theta, allowed)
+    seen = see(model, places, model.config, x)
+    if allowed is None:
+        precision = str(next(model.parameters()).dtype).removeprefix("torch.")
+        allowed = Allowance(seen, model.config, x, theta, precision)
+    return lockstep(seen, model.config, x, theta, allowed)
 
 
 def see(model: nn.Module, places: Mapping[str, str], config: DTransformerConfig, x: Sequence[int]) -> dict[str, Array]:
@@ -135,10 +142,11 @@ def _keep(seen: dict[str, Array], path: str, side: str, _: nn.Module, inputs: tu
 
 
 def lockstep(
-    seen: Mapping[str, Array], config: DTransformerConfig, x: Sequence[int], theta: Theta, allowed: float
+    seen: Mapping[str, Array], config: DTransformerConfig, x: Sequence[int], theta: Theta, allowed: Allowed
 ) -> Report:
     """Run Algorithm 10 on x; where a value was seen, compare and go on with what was seen."""
-    lines = {label: Line(label, allowed) for label in _value_lines(config)}
+    lines = {label: Line(label) for label in value_lines(config)}
+    bound = allowed if callable(allowed) else lambda path: allowed
     stream: list[Array] = []  # theirs, after lines 3, 3a, 6 and 8
 
     def hook(path: str, ours: Any) -> Any:
@@ -146,14 +154,14 @@ def lockstep(
             return ours
         label = parse(path).steps[0].label
         if label == "1":
-            lines["1"].add(path, float(seen["10.11"].shape[1] != ours))
+            lines["1"].add(path, float(seen["10.11"].shape[1] != ours), 0.0)
             return ours
         if path not in seen or label not in lines:
             return ours
         theirs = seen[path]
-        lines[label].add(path, _error(np.stack(ours, 1) if label == "2" else ours, theirs))
+        lines[label].add(path, error_of(matrix(ours), theirs), bound(path))
         if label in INCREMENTS:
-            lines[label].add(path, _error(ours - stream[-1], theirs - stream[-1]))
+            lines[label].add(path, error_of(ours - stream[-1], theirs - stream[-1]), bound(path))
         if label in INCREMENTS | {"3", "3a"}:
             stream.append(theirs)
         return list(theirs.T) if label == "2" else theirs
@@ -161,14 +169,3 @@ def lockstep(
     watched(hook).DTransformer(list(x), theta, config)
     compared = [line for line in lines.values() if line.compared]
     return Report("10", compared, [line.label for line in lines.values() if not line.compared])
-
-
-def _value_lines(config: DTransformerConfig) -> list[str]:
-    """The lines of Algorithm 10 that compute a value in this model: not loops, and 3a only where there is one."""
-    return [n for n in read().lines(10) if n != "4" and (n != "3a" or config.embedding_norm)]
-
-
-def _error(ours: Array, theirs: Array) -> float:
-    """The largest difference relative to the largest number of ours."""
-    scale = float(np.abs(ours).max()) or 1.0
-    return float(np.abs(theirs - ours).max()) / scale
