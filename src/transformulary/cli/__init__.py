@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     name = f"transformulary {verb}" if verb in all_verbs() else "transformulary"
     _open_closed_streams()
     _speak_utf8()
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # PyTorch's threads yield while they wait, and do not spin
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # PyTorch's threads spin shortly while they wait, then yield
     try:
         status = _run(verb, rest)
         sys.stdout.flush()
