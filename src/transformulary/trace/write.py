@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -108,8 +109,9 @@ class Writer(AbstractContextManager[Callable[[str, Array], dict[str, str]]]):
         whole = array.dtype.kind in "iub"
         return np.asarray(array, "<i8" if whole else self.dtype, order="C")
 
+    @abstractmethod
     def write(self, path: str, array: Array) -> dict[str, str]:
-        raise NotImplementedError
+        """Store one value; what the index says of where it is."""
 
 
 class Npz(Writer):
