@@ -268,9 +268,9 @@ def compare(model: DTransformer, tokens: list[int]) -> bool:
         report = compare(copy.deepcopy(model).double(), x, theta)
     print(f"        {report}, {len(x)} tokens, float64")
     print(
-        f"        in float32, as it is saved: {single.good} of {len(single.lines)}, {single.worst.error:.1e}, each line"
+        f"        in float32, as it is saved: {single.good} of {len(single.lines)} within what the oracle loses there"
     )
-    print("        within what the oracle itself loses there when it rounds to float32")
+    print(f"        when it rounds to float32 itself, largest {single.worst.error:.1e} (line {single.worst.label})")
     for line in report.lines + single.lines:
         if not line.agrees:
             print(f"        line {line.label} DISAGREES: {line.error:.1e} at {line.at}, allowed {line.allowed:.0e}")
