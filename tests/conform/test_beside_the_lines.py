@@ -116,7 +116,7 @@ def test_initialisations():
 
 
 def notes(model, decode=None, x=X):
-    return {n.says.partition(":")[0].partition(",")[0]: n for n in check_decoding(model, x, "float64", decode)}
+    return {n.says.partition(":")[0].partition(",")[0]: n for n in check_decoding(model, x, 1e-10, decode)}
 
 
 def test_decoding_of_a_right_model():
@@ -170,3 +170,18 @@ def test_a_batch_that_leaks():
             return y - y.mean(0, keepdim=True)
 
     assert notes(Leaky())["in a batch"].status == "differs"
+
+
+@pytest.mark.parametrize("precision", ["float16", "bfloat16"])
+def test_weights_in_half_precision(precision):
+    """Weights that PyTorch made of float64, rounding twice, are the same weights; so are those with one huge number."""
+    ref, theirs, number = weights()
+    huge = next(m for m in ref.theta.W_mlp1)
+    huge[0, 0] = 100.1
+    theirs[number["W_mlp1[1]"]] = huge.copy()
+    near = np.nextafter(1 + 2.0 ** -(8 if precision == "bfloat16" else 11), 2)  # half a step, and a little more
+    ref.theta.gamma[0] = theirs[number["gamma"]][0] = near
+    kind = getattr(torch, precision)
+    theirs = {n: torch.tensor(v).to(kind).double().numpy() for n, v in theirs.items()}
+
+    assert {how for how, _ in odd(ref, theirs).values()} == {f"equal, rounded to {precision}"}

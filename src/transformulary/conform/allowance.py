@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transformulary.conform.compared import Comparison, matrix
+from transformulary.conform.compared import Comparison, error_of, matrix
 from transformulary.oracle.precision import PRECISIONS, in_precision
 from transformulary.oracle.theta import Theta
 from transformulary.oracle.watch import watched
@@ -74,3 +74,25 @@ class Allowance:
             return list(theirs.T) if isinstance(value, list) else theirs
 
         watched(hook).DTransformer(self.x, theta, self.config)
+
+
+def logits_allowance(config: DTransformerConfig, x: Sequence[int], theta: Theta, precision: str = "float64") -> float:
+    """The relative error of a whole run's logits that counts as agreement, for a run in `precision`.
+
+    What the oracle loses from line 1 to the logits of line 11, in that precision, times the factor.  Float64 is taken
+    to lose what float32 does, in proportion to their roundings.
+    """
+    measured = "float32" if precision == "float64" else precision
+    loss = error_of(_logits(config, x, theta), _logits(config, x, in_precision(theta, measured)))
+    allowed = FACTOR * max(loss, UNIT[measured])
+    return max(EXACT, allowed * UNIT["float64"] / UNIT["float32"]) if precision == "float64" else allowed
+
+
+def _logits(config: DTransformerConfig, x: Sequence[int], theta: Theta) -> Array:
+    """What line 11 gives to its softmax."""
+    final: list[Any] = []
+    watched(lambda path, value: final.append(value) or value if path == "10.10" else value).DTransformer(
+        list(x), theta, config
+    )
+    W_u = theta.W_e.T if config.tied else theta.W_u
+    return np.asarray(W_u @ final[0] + theta.b_u[:, None], np.float64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from transformulary.conform.allowance import UNIT, logits_allowance
 from transformulary.conform.candidates.candidate import Candidate, array
 from transformulary.conform.candidates.decoding import check_decoding
 from transformulary.conform.candidates.functions import SIGNATURES, Functions, run_functions
 from transformulary.conform.candidates.places import Table, make_table
 from transformulary.conform.candidates.pytorch import failing, watch_model
+from transformulary.conform.notes import Note
 from transformulary.conform.reference import Reference
 from transformulary.errors import CandidateError, require
 
@@ -74,7 +76,10 @@ def _watched(
     cached: Callable[..., Any] | None = None,
 ) -> Candidate:
     found = watch_model(model, ref.config, x, table, name)
-    notes = check_decoding(model, x, found.precision, cached, bool(found.lower)) if decoding else ()
+    notes: Iterable[Note] = ()
+    if decoding:
+        lowest = max((found.precision, *found.lower.values()), key=lambda precision: UNIT[precision])
+        notes = check_decoding(model, x, logits_allowance(ref.config, x, ref.theta, lowest), cached)
     return Candidate(**{**vars(found), "x": ids, "decoding": tuple(notes)})
 
 
