@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.conform.compared import Comparison, matrix
-from transformulary.conform.mistakes import MISTAKES, NAMES, Mistake
-from transformulary.conform.projection import Projection, finite, relevant
-from transformulary.errors import AlgorithmError
+from transformulary.conform.mistakes import MISTAKES, NAMES, Mistake, acts_at
+from transformulary.conform.projection import Projection, finite
+from transformulary.conform.replay import Replay, first_members
+from transformulary.conform.search import EXACT, Mistakes, Search, tried
 from transformulary.oracle.path import parse
 from transformulary.oracle.source import read
 from transformulary.oracle.theta import Theta
@@ -25,11 +26,6 @@ from transformulary.oracle.watch import Watch
 from transformulary.paper import DTransformerConfig
 
 Array = NDArray[Any]
-
-#: A mistake explains a value if it leaves no more than is allowed there, or than this, many roundings of float64.
-SLACK = 1e-11
-#: Mistakes that leave at most this multiple of what the best one leaves explain a value as well.
-ALIKE = 3.0
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,7 @@ class Finding:
     allowed    the error that counts as agreement there
     mistakes   the known mistakes that explain it, with the layer in which each is (0 = every layer); may be empty
     remaining  the error that is left with them
-    others     further known mistakes, each of which explains it as well, as far as was seen
+    alike      other mistakes that explain it as well, as far as was seen
     about      what the difference looks like, where no known mistake explains it
     since      lines that could not be seen and may be where the fault is
     """
@@ -49,22 +45,11 @@ class Finding:
     path: str
     error: float
     allowed: float
-    mistakes: tuple[tuple[Mistake, int], ...] = ()
+    mistakes: Mistakes = ()
     remaining: float = float("nan")
-    others: tuple[Mistake, ...] = ()
+    alike: tuple[Mistakes, ...] = ()
     about: str = ""
     since: tuple[str, ...] = ()
-
-
-class Stop(Exception):
-    """Ends a run of the oracle early, with a value."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-#: Mistakes with their layers, the error that is left, and further mistakes that explain as much.
-Explanation = tuple[tuple[tuple[Mistake, int], ...], float, tuple[Mistake, ...]]
 
 
 class Lockstep:
@@ -94,7 +79,8 @@ class Lockstep:
         self.adopted: dict[str, int] = {}
         self._comparison = Comparison(seen)
         self._run: dict[str, bool] = {}  # "4.6": a line that has been computed -> whether it is in a layer
-        self._watch = Watch(self._compare, MISTAKES, NAMES)
+        within = any("/" in path for path in seen)
+        self._watch = Watch(self._compare, MISTAKES, NAMES, inside=None if within else first_members)
         self._watch.algorithms.DTransformer(self.x, theta, config)
 
     def _compare(self, path: str, ours: Any) -> Any:
@@ -122,104 +108,36 @@ class Lockstep:
         self._comparison.passed(path)
 
     def _project(self, projection: Projection, path: str, ours: Array, theirs: Array) -> None:
-        for mistake in relevant(parse(path).steps[0].label):
-            changed = _tried(lambda on: matrix(self._watch.again(on)), {mistake.key: 0})
+        label = parse(path).steps[0].label
+        for mistake in (m for m in MISTAKES if acts_at(m, label)):
+            changed = tried(lambda on: matrix(self._watch.again(on)), {mistake.key: 0})
             if finite(changed) and np.shape(changed) == np.shape(ours) == np.shape(theirs):
                 projection.add(path, mistake, ours, changed, theirs)
 
     def _explain(self, path: str, ours: Array, theirs: Array, error: float, inside: bool) -> Finding:
         unseen = self._comparison.unseen
-        gap = [n for n in unseen if n not in ("1", "2") or "3" not in unseen]
+        gap = tuple(n for n in unseen if n not in ("1", "2") or "3" not in unseen)
         local = not inside and not gap
-        compute = (lambda on: matrix(self._watch.again(on))) if local else self._rerun(path)
-        bound = max(self.allowed(path), SLACK)
-        best = self._search(compute, path, ours, theirs, error, bound, layers=() if local else self._layers())
-        if best:
-            mistakes, remaining, others = best
+        search = Search(
+            (lambda on: matrix(self._watch.again(on))) if local else self._replay(path),
+            lambda value: self._comparison.error(path, value, theirs), ours, theirs,
+            bound=max(self.allowed(path), EXACT),
+            levels=map(self._level, range(1 if local else self.config.L + 1)),
+            logs=path == "10.11" and bool(theirs.min() > 0),
+        )  # fmt: skip
+        if found := search.explanation():
             if not local:
-                self.adopted |= {mistake.key: layer for mistake, layer in mistakes}
-            return Finding(path, error, self.allowed(path), mistakes, remaining, others, since=tuple(gap))
-        return Finding(path, error, self.allowed(path), about=describe(ours, theirs), since=tuple(gap))
+                self.adopted |= {mistake.key: layer for mistake, layer in found.mistakes}
+            return Finding(path, error, self.allowed(path), found.mistakes, found.remaining, found.alike, since=gap)
+        return Finding(path, error, self.allowed(path), about=describe(ours, theirs), since=gap)
 
-    def _layers(self) -> range:
-        return range(1, self.config.L + 1)
+    def _replay(self, path: str) -> Replay:
+        return Replay(path, self.seen, self.x, self.theta, self.config, self.adopted)
 
-    def _search(
-        self,
-        compute: Callable[[Mapping[str, int]], Array],
-        path: str,
-        ours: Array,
-        theirs: Array,
-        error: float,
-        bound: float,
-        layers: Iterable[int],
-    ) -> Explanation | None:
-        """The mistakes that leave an error below the bound: one everywhere, one in one layer, or two."""
-        left: list[tuple[float, Mistake, int]] = []
-        for layer in (0, *layers):
-            for mistake in self._possible(layer):
-                value = _tried(compute, {mistake.key: layer})
-                if value is None or (np.shape(value) == np.shape(ours) and np.array_equal(value, ours)):
-                    continue
-                left.append((self._comparison.error(path, value, theirs), mistake, layer))
-            left.sort(key=lambda found: found[0])
-            if left and left[0][0] <= bound:
-                remaining, mistake, layer = left[0]
-                alike = ALIKE * max(remaining, 2.0**-50)
-                others = tuple(m for e, m, at in left if e <= alike and at == layer and m is not mistake)
-                return ((mistake, layer),), remaining, others
-        return self._pair(compute, path, theirs, bound, [entry for entry in left[:12] if entry[0] < error])
-
-    def _possible(self, layer: int) -> list[Mistake]:
-        """The mistakes of lines that have been computed; for one layer, of lines in layers."""
-        return [m for m in MISTAKES if any(n in self._run and (self._run[n] or not layer) for n in m.changes)]
-
-    def _pair(
-        self,
-        compute: Callable[[Mapping[str, int]], Array],
-        path: str,
-        theirs: Array,
-        bound: float,
-        promising: list[tuple[float, Mistake, int]],
-    ) -> Explanation | None:
-        for _, first, layer in promising:
-            for second in self._possible(0):
-                if second.key == first.key:
-                    continue
-                value = _tried(compute, {first.key: layer, second.key: 0})
-                if value is not None and (remaining := self._comparison.error(path, value, theirs)) <= bound:
-                    return ((first, layer), (second, 0)), remaining, ()
-        return None
-
-    def _rerun(self, path: str) -> Callable[[Mapping[str, int]], Array]:
-        """The value at `path` of a run that goes on with what was seen before it, and with some mistakes."""
-
-        def compute(on: Mapping[str, int]) -> Array:
-            def hook(here: str, value: Any) -> Any:
-                if here == path:
-                    raise Stop(value)
-                if here in self.seen:
-                    return list(self.seen[here].T) if isinstance(value, list) else self.seen[here]
-                return value
-
-            watch = Watch(hook, MISTAKES, NAMES)
-            watch.on = {**self.adopted, **on}
-            try:
-                watch.algorithms.DTransformer(self.x, self.theta, self.config)
-            except Stop as stop:
-                return np.asarray(matrix(stop.value))
-            raise AssertionError(f"{path} is not computed")
-
-        return compute
-
-
-def _tried(compute: Callable[[Mapping[str, int]], Array], on: Mapping[str, int]) -> Array | None:
-    """The value with some mistakes; None where they make no sense for this model."""
-    try:
-        with np.errstate(all="ignore"):
-            return compute(on)
-    except (AlgorithmError, ValueError, IndexError, AttributeError, TypeError, ZeroDivisionError):
-        return None
+    def _level(self, layer: int) -> list[tuple[Mistake, int]]:
+        """The mistakes of lines that have been computed: everywhere, or in one layer, of lines in layers."""
+        run = self._run
+        return [(m, layer) for m in MISTAKES if any(n in run and (run[n] or not layer) for n in m.changes)]
 
 
 def value_lines(config: DTransformerConfig) -> list[str]:

@@ -181,5 +181,17 @@ MISTAKES: tuple[Mistake, ...] = (
     *EMBEDDING, *BLOCK, *PROJECTIONS, *ROTATION, *SCORES, *NORM_FORMULA, *MLP, *OUTPUT,
 )  # fmt: skip
 
+BY_KEY = {mistake.key: mistake for mistake in MISTAKES}
+
+#: Algorithms that lines 6 and the norms of Algorithm 10 call.
+_CALLED = {"6": {"4", "4r", "5"}} | {line: {"6", "6r"} for line in ("3a", "5", "7", "10")}
+
+
+def acts_at(mistake: Mistake, label: str) -> bool:
+    """Whether a mistake can change the value of line `label` of Algorithm 10, computed from right inputs."""
+    lines = mistake.changes
+    return f"10.{label}" in lines or any(n.partition(".")[0] in _CALLED.get(label, ()) for n in lines)
+
+
 #: What their expressions use beside the oracle's own names.
 NAMES: dict[str, Any] = {name: value for name, value in vars(wrong).items() if callable(value)} | {"Full": Full}

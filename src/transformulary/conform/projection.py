@@ -24,14 +24,6 @@ Array = NDArray[Any]
 CERTAIN = 6.0
 #: A coefficient this near to 1 is the mistake, this near to 0 its absence.
 NEAR = 0.3
-#: Algorithms that line 6 and the norms of Algorithm 10 call.
-CALLED = {"6": {"4", "4r", "5"}} | {line: {"6", "6r"} for line in ("3a", "5", "7", "10")}
-
-
-def relevant(label: str) -> list[Mistake]:
-    """The known mistakes that can change the value of line `label` of Algorithm 10, computed from right inputs."""
-    called = CALLED.get(label, set())
-    return [m for m in MISTAKES if any(n == f"10.{label}" or n.partition(".")[0] in called for n in m.changes)]
 
 
 @dataclass

@@ -226,18 +226,24 @@ def hidden_faults(suspicions: Iterable[Suspicion], findings: Sequence[Finding]) 
 
 
 def _fewest(findings: Sequence[Finding]) -> list[Finding]:
-    """Where several mistakes explain a value equally well: the one that explains most values."""
-    count = Counter(m.key for f in findings for m in (*(m for m, _ in f.mistakes), *f.others))
+    """Where several mistakes explain a value equally well: those that explain most values."""
+    count = Counter(
+        key for f in findings for key in {m.key for mistakes in (f.mistakes, *f.alike) for m, _ in mistakes}
+    )
     chosen = []
     for f in findings:
-        if f.others:
-            layer, all_of = f.mistakes[0][1], (f.mistakes[0][0], *f.others)
-            best = max(all_of, key=lambda m: count[m.key])
-            others = tuple(m for m in all_of if m is not best)
-            chosen.append(replace(f, mistakes=((best, layer), *f.mistakes[1:]), others=others))
-        else:
-            chosen.append(f)
+        best = max((f.mistakes, *f.alike), key=lambda mistakes: sum(count[m.key] for m, _ in mistakes))
+        alike = tuple(mistakes for mistakes in (f.mistakes, *f.alike) if mistakes is not best)
+        chosen.append(replace(f, mistakes=best, alike=alike))
     return chosen
+
+
+def _instead(mistake: Mistake, f: Finding) -> set[str]:
+    """What explains a value as well as this mistake does: other mistakes, or the same in another layer."""
+    kept = {(m.key, layer) for m, layer in f.mistakes}
+    own = next(layer for m, layer in f.mistakes if m is mistake)
+    new = [(m, at) for mistakes in f.alike if (mistake, own) not in mistakes for m, at in mistakes]
+    return {m.says if m is not mistake else f"the same in layer {at}" for m, at in new if (m.key, at) not in kept}
 
 
 def _known(entries: list[tuple[Mistake, Finding, int]], L: int) -> Fault:
@@ -250,8 +256,7 @@ def _known(entries: list[tuple[Mistake, Finding, int]], L: int) -> Fault:
         where = f"in line{'s' if len(lines) > 1 else ''} {' and '.join(lines)} of Algorithm 10" + (
             where and f", {where}"
         )
-    common = set.intersection(*({m.says for m in f.others} for f in findings))
-    others = tuple(m.says for m in findings[0].others if m.says in common)
+    others = tuple(sorted(set.intersection(*(_instead(mistake, f) for f in findings))))
     return Fault(
         mistake.key, f"Algorithm {number}, line {label}", where, mistake.says, max(f.error for f in findings),
         max(f.remaining for f in findings), tuple(f.path for f in findings), others,

@@ -71,6 +71,7 @@ class Watch:
     variants  other ways to compute some lines; each is off until `on` holds its key, and with which layer
     names     what the expressions of the variants use beside the names of the oracle
     inside    says of a member of a line, by its path, whether the hook sees what is computed within it
+    given     path -> the value of a whole line that is known: it is not computed, and the hook does not see it
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Watch:
     ) -> None:
         self.hook, self.wanted = hook, inside
         self.on: Mapping[str, int] = {}  # variant -> the layer (from 1) in which it holds, 0 = in every layer
+        self.given: Mapping[str, Any] = {}
         self.stack: list[tuple[Step, bool]] = []
         self.frozen: dict[str, Any] | None = None  # path -> what the hook put there, while the hook looks away
         self.replaced: dict[str, Any] = {}
@@ -100,9 +102,13 @@ class Watch:
         `refines`: one member of the line before, whose step it replaces.  So does a line that begins while
         another of the same algorithm is computed: the loss, whose lines come before that of the gradient.
         """
+        if self.frozen == {} and "l" not in indices:  # nobody looks, and the layer stays
+            return compute()
         member, refines = refines, refines or bool(self.stack and self.stack[-1][0].number == number)
         self.stack.append((Step(number, label, tuple((k, v + 1) for k, v in indices.items())), refines))
         try:
+            if shown and self.given and self.frozen is None and (path := self._path("")) in self.given:
+                return self.given[path]
             if member and self.wanted and self.frozen is None and not self.wanted(self._path("")):
                 with self._constant({}):
                     value = compute()
@@ -111,9 +117,10 @@ class Watch:
             if not shown:
                 return value
             self.computing.append(compute)
-            value = self._pass("", value)
-            self.computing.pop()
-            return value
+            try:
+                return self._pass("", value)
+            finally:
+                self.computing.pop()
         finally:
             self.stack.pop()
 
