@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.conform.compared import Comparison, matrix
-from transformulary.conform.mistakes import MISTAKES, NAMES, Mistake, acts_at
+from transformulary.conform.mistakes import MISTAKES, NAMES, ORDER, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
 from transformulary.conform.replay import Replay, first_members
-from transformulary.conform.search import EXACT, Mistakes, Search, tried
+from transformulary.conform.search import EXACT, Compute, Explanation, Mistakes, Search, tried
 from transformulary.oracle.path import parse
 from transformulary.oracle.source import read
 from transformulary.oracle.theta import Theta
@@ -26,6 +27,10 @@ from transformulary.oracle.watch import Watch
 from transformulary.paper import DTransformerConfig
 
 Array = NDArray[Any]
+
+
+#: Where many lines were not seen, mistakes are sought with the first tokens: so few, if they show the difference.
+FEW = (6, 12, 24, 48)
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,7 @@ class Lockstep:
     seen     path -> their value, tokens as columns
     allowed  path -> the error that counts as agreement
     noise    path -> what rounding did there to the oracle; then faults are looked for that hide in rounding
+    order    suspect another order of the lines: only that, alone or with others in every layer, is looked for
     own      every value was computed from the oracle's own: go on with ours, and a fault is in its own line
     """
 
@@ -70,9 +76,10 @@ class Lockstep:
         allowed: Callable[[str], float],
         own: bool = False,
         noise: Mapping[str, Array] | None = None,
+        order: bool = False,
     ) -> None:
         self.seen, self.config, self.x, self.theta, self.allowed = seen, config, list(x), theta, allowed
-        self.own = own
+        self.own, self.order = own, order
         self.projection = Projection(noise) if noise else None
         self.findings: list[Finding] = []
         self.errors: dict[str, float] = {}
@@ -85,7 +92,7 @@ class Lockstep:
 
     def _compare(self, path: str, ours: Any) -> Any:
         step = parse(path)
-        self._run[f"{step.steps[-1].number}.{step.steps[-1].label}"] = any(n == "l" for n, _ in step.steps[0].indices)
+        self._run[f"{step.steps[-1].number}.{step.steps[-1].label}"] = bool(step.layer)
         if path in self.seen:
             self._judge(path, ours)
         elif not self.own:
@@ -116,28 +123,53 @@ class Lockstep:
 
     def _explain(self, path: str, ours: Array, theirs: Array, error: float, inside: bool) -> Finding:
         unseen = self._comparison.unseen
-        gap = tuple(n for n in unseen if n not in ("1", "2") or "3" not in unseen)
-        local = not inside and not gap
-        search = Search(
-            (lambda on: matrix(self._watch.again(on))) if local else self._replay(path),
-            lambda value: self._comparison.error(path, value, theirs), ours, theirs,
-            bound=max(self.allowed(path), EXACT),
-            levels=map(self._level, range(1 if local else self.config.L + 1)),
-            logs=path == "10.11" and bool(theirs.min() > 0),
-        )  # fmt: skip
-        if found := search.explanation():
-            if not local:
-                self.adopted |= {mistake.key: layer for mistake, layer in found.mistakes}
+        gap = tuple(dict.fromkeys(n for n in unseen if n not in ("1", "2") or "3" not in unseen))
+        if self.order:
+            found = self._of_another_order(path, ours, theirs)
+        elif inside or gap:
+            found = self._nonlocal(path, ours, theirs, map(self._level, range(self.config.L + 1)))
+            self.adopted |= {mistake.key: layer for mistake, layer in found.mistakes} if found else {}
+        else:
+            found = self._search(path, lambda on: matrix(self._watch.again(on)), ours, theirs, [self._level(0)])
+        if found:
             return Finding(path, error, self.allowed(path), found.mistakes, found.remaining, found.alike, since=gap)
         return Finding(path, error, self.allowed(path), about=describe(ours, theirs), since=gap)
 
-    def _replay(self, path: str) -> Replay:
-        return Replay(path, self.seen, self.x, self.theta, self.config, self.adopted)
+    def _of_another_order(self, path: str, ours: Array, theirs: Array) -> Explanation | None:
+        """Another order of the lines, alone or with further mistakes in every layer."""
+        for order in ORDER:
+            found = self._nonlocal(path, ours, theirs, ([()], self._level(0)), (order,))
+            if found:
+                one = ((order, 0),)
+                return Explanation(one + found.mistakes, found.remaining, tuple(one + more for more in found.alike))
+        return None
 
-    def _level(self, layer: int) -> list[tuple[Mistake, int]]:
+    def _nonlocal(
+        self, path: str, ours: Array, theirs: Array, levels: Iterable[list[Mistakes]], order: tuple[Mistake, ...] = ()
+    ) -> Explanation | None:
+        """Mistakes since the last value that was seen: what explains the first tokens is tried on all of them."""
+        replay = partial(Replay, path, theta=self.theta, config=self.config, adopted=self.adopted, order=order)
+        levels, plain = list(levels), not any("/" in p for p in (path, *self.seen))
+        for few in (n for n in FEW if plain and n < len(self.x) / 2):
+            seen = {p: value[:, :few] for p, value in self.seen.items() if np.ndim(value) == 2}
+            if self._comparison.error(path, ours[:, :few], seen[path]) > self.allowed(path):
+                first = self._search(path, replay(seen, self.x[:few]), ours[:, :few], seen[path], levels)
+                levels = [[first.mistakes, *first.alike], *levels] if first else levels
+                break
+        return self._search(path, replay(self.seen, self.x), ours, theirs, levels)
+
+    def _search(
+        self, path: str, compute: Compute, ours: Array, theirs: Array, levels: Iterable[list[Mistakes]]
+    ) -> Explanation | None:
+        error, bound = partial(self._comparison.error, path, theirs=theirs), max(self.allowed(path), EXACT)
+        logs = path == "10.11" and bool(theirs.min() > 0)
+        return Search(compute, error, ours, theirs, bound, levels, logs).explanation()
+
+    def _level(self, layer: int) -> list[Mistakes]:
         """The mistakes of lines that have been computed: everywhere, or in one layer, of lines in layers."""
         run = self._run
-        return [(m, layer) for m in MISTAKES if any(n in run and (run[n] or not layer) for n in m.changes)]
+        possible = (m for m in MISTAKES if any(n in run and (run[n] or not layer) for n in m.changes))
+        return [((m, layer),) for m in possible]
 
 
 def value_lines(config: DTransformerConfig) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.conform.compared import matrix
-from transformulary.conform.mistakes import BY_KEY, MISTAKES, NAMES, acts_at
+from transformulary.conform.mistakes import BY_KEY, MISTAKES, NAMES, Mistake, acts_at
 from transformulary.oracle.path import parse
 from transformulary.oracle.theta import Theta
 from transformulary.oracle.watch import Watch
@@ -44,6 +44,7 @@ class Replay:
 
     seen     path -> their value; a run goes on with it
     adopted  mistakes that are known to be there
+    order    another order of the lines, or none
     """
 
     def __init__(
@@ -54,11 +55,12 @@ class Replay:
         theta: Theta,
         config: DTransformerConfig,
         adopted: Mapping[str, int],
+        order: tuple[Mistake, ...] = (),
     ) -> None:
         self.path, self.seen, self.run = path, seen, (list(x), theta, config)
         self.adopted = adopted
         within = any("/" in p for p in (path, *seen))
-        self._watch = Watch(self._hook, MISTAKES, NAMES, inside=None if within else lambda _: False)
+        self._watch = Watch(self._hook, MISTAKES, NAMES, None if within else lambda _: False, order)
         self._lines: dict[str, Any] = {}  # line -> the value that the run without a further mistake goes on with
         self._first = True
         self._value({}, {})
@@ -88,6 +90,5 @@ class Replay:
 
 def _touched(path: str, on: Mapping[str, int]) -> bool:
     """Whether one of the mistakes acts at this line of Algorithm 10, in this layer."""
-    step = parse(path).steps[0]
-    layer = next((i for name, i in step.indices if name == "l"), 0)
-    return any(where in (0, layer) and acts_at(BY_KEY[key], step.label) for key, where in on.items())
+    layer, label = parse(path).layer, parse(path).steps[0].label
+    return any(where in (0, layer) and acts_at(BY_KEY[key], label) for key, where in on.items())

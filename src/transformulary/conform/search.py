@@ -52,7 +52,7 @@ class Search:
     ours     the value without a mistake
     theirs   what was seen
     bound    the error that counts as explained
-    levels   mistakes that may be there, each with the layer, 0 = every layer; an exact one ends the search at its level
+    levels   mistakes that may be there; where some are exact, the levels after theirs are not tried
     logs     whether these are probabilities, whose logarithms add up
     """
 
@@ -61,7 +61,7 @@ class Search:
     ours: Array
     theirs: Array
     bound: float
-    levels: Iterable[Iterable[tuple[Mistake, int]]]
+    levels: Iterable[Iterable[Mistakes]]
     logs: bool = False
     _tried: list[tuple[float, Mistakes]] = field(default_factory=list)
 
@@ -69,7 +69,8 @@ class Search:
         """The explanation that leaves least, if that is below the bound."""
         changes: list[Array] = []
         for level in self.levels:
-            changes += [self._change(value) for place in level if (value := self._try((place,))) is not None]
+            new = [(some, value) for some in level if (value := self._try(some)) is not None]
+            changes += [self._change(value) for some, value in new if len(some) == 1]
             if self._exact:
                 break
         return self._best() or self._pair(np.array(changes))
@@ -97,7 +98,7 @@ class Search:
         return Explanation(mistakes, remaining, tuple(m for e, m in good[1:] if e <= most and len(m) == size))
 
     def _pair(self, changes: Array) -> Explanation | None:
-        singles = list(self._tried)
+        singles = [tried for tried in self._tried if len(tried[1]) == 1]
         if len(singles) < 2:
             return None
         for level in self._pairs(singles, changes):

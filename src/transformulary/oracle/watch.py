@@ -71,6 +71,7 @@ class Watch:
     variants  other ways to compute some lines; each is off until `on` holds its key, and with which layer
     names     what the expressions of the variants use beside the names of the oracle
     inside    says of a member of a line, by its path, whether the hook sees what is computed within it
+    always    variants that hold throughout; the others change what they leave
     given     path -> the value of a whole line that is known: it is not computed, and the hook does not see it
     """
 
@@ -80,6 +81,7 @@ class Watch:
         variants: Iterable[Variant] = (),
         names: Mapping[str, Any] | None = None,
         inside: Callable[[str], bool] | None = None,
+        always: Iterable[Variant] = (),
     ) -> None:
         self.hook, self.wanted = hook, inside
         self.on: Mapping[str, int] = {}  # variant -> the layer (from 1) in which it holds, 0 = in every layer
@@ -90,7 +92,7 @@ class Watch:
         self.computing: list[Callable[[], Any]] = []
         self.names, self.variants = dict(names or {}), tuple(variants)
         scope: dict[str, Any] = {"__name__": "watched", "_watch": self, "gradient": self.gradient, **self.names}
-        for code in _compiled(self.variants):
+        for code in _compiled(self.variants, tuple(always)):
             exec(code, scope)
         self.algorithms = SimpleNamespace(**{name: scope[name] for name in read().functions})
 
@@ -179,15 +181,15 @@ class Watch:
 
 
 @lru_cache(maxsize=8)
-def _compiled(variants: tuple[Variant, ...]) -> tuple[CodeType, ...]:
+def _compiled(variants: tuple[Variant, ...], always: tuple[Variant, ...]) -> tuple[CodeType, ...]:
     files = dict.fromkeys(read().files.values())
-    return tuple(compile(_instrumented(path, variants), str(path), "exec") for path in files)
+    return tuple(compile(_instrumented(path, variants, always), str(path), "exec") for path in files)
 
 
-def _instrumented(path: FilePath, variants: tuple[Variant, ...]) -> ast.Module:
+def _instrumented(path: FilePath, variants: tuple[Variant, ...], always: tuple[Variant, ...]) -> ast.Module:
     """One file of the oracle with hooks; the algorithms that it imports are the watched ones, already there."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    watch = _Hooks(read(), path, variants)
+    watch = _Hooks(read(), path, variants, always)
     tree.body = [watch.visit(node) for node in tree.body if not _imports_algorithms(node)]
     return ast.fix_missing_locations(tree)
 
@@ -199,8 +201,10 @@ def _imports_algorithms(node: ast.stmt) -> bool:
 class _Hooks(ast.NodeTransformer):
     """Put hooks into the functions of one file."""
 
-    def __init__(self, source: Source, path: FilePath, variants: tuple[Variant, ...]) -> None:
-        self.source, self.path, self.variants = source, path, variants
+    def __init__(
+        self, source: Source, path: FilePath, variants: tuple[Variant, ...], always: tuple[Variant, ...]
+    ) -> None:
+        self.source, self.path, self.variants, self.always = source, path, variants, always
         self.number = self.label = ""
         self.loops: list[str] = []  # index variables of the loops around a statement
         self.members: list[str] = []  # and of the comprehensions around an expression
@@ -252,6 +256,8 @@ class _Hooks(ast.NodeTransformer):
         return node
 
     def _line(self, value: ast.expr, label: str) -> ast.expr:
+        for variant in self.always:
+            value = self._changed(variant, value, label) or value
         others = {v.key: self._hooked(new, label) for v in self.variants if (new := self._changed(v, value, label))}
         usual = self._hooked(value, label)
         if others:
