@@ -72,6 +72,7 @@ def write(path, fast, kind="F32", more=(), tensors=None):
     writer.add_file_type(0)
     writer.add_tokenizer_model("gpt2")
     writer.add_token_list([f"t{v}" for v in range(c.N_V)])
+    writer.add_token_merges(["t 0"])
     for name, value in more:
         (
             writer.add_string

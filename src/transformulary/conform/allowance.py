@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.conform.compared import Comparison, error_of, matrix
-from transformulary.oracle.precision import PRECISIONS, in_precision
+from transformulary.oracle.precision import ACCUMULATED, in_precision
 from transformulary.oracle.theta import Theta
 from transformulary.oracle.watch import watched
 from transformulary.paper import DTransformerConfig
@@ -44,9 +44,9 @@ class Allowance:
         self.seen, self.config, self.x, self.precision = seen, config, list(x), precision
         self.noise: dict[str, Array] = {}
         self._errors: dict[str, float] = {}
-        kind = PRECISIONS[precision]
+        kind = ACCUMULATED[precision]
         if kind is not None:
-            self._measure(theta, in_precision(theta, precision), kind.narrow)
+            self._measure(theta, in_precision(theta, precision, ACCUMULATED), kind.narrow)
 
     def __call__(self, path: str) -> float:
         if self.precision == "float64":
@@ -83,7 +83,7 @@ def logits_allowance(config: DTransformerConfig, x: Sequence[int], theta: Theta,
     to lose what float32 does, in proportion to their roundings.
     """
     measured = "float32" if precision == "float64" else precision
-    loss = error_of(_logits(config, x, theta), _logits(config, x, in_precision(theta, measured)))
+    loss = error_of(_logits(config, x, theta), _logits(config, x, in_precision(theta, measured, ACCUMULATED)))
     allowed = FACTOR * max(loss, UNIT[measured])
     return max(EXACT, allowed * UNIT["float64"] / UNIT["float32"]) if precision == "float64" else allowed
 
