@@ -168,7 +168,7 @@ LLAMA_CPP_GPT2 = (
 #: Its files hold the rows of W_q and W_k in pairs, so that rotated pairs are neighbours: x[2 i] there is x[i] here.
 _PAIRS = "[:, {head}].T[[*range(0, {d_attn}, 2), *range(1, {d_attn}, 2)]]"
 LLAMA_CPP_LLAMA = (
-    Name("10.3", "inp_embd", ".T"),
+    Name("10.3", "embd", ".T"),
     Name(f"{HEAD}/4.3a", "Qcur-{l}", _PAIRS.replace("head", "h")),
     Name(f"{HEAD}/4.3b", "Kcur-{l}", _PAIRS.replace("head", "g")),
     Name(f"{HEAD}/4.3", "Vcur-{l}", "[:, {g}].T"),
