@@ -90,8 +90,6 @@ class Known:
     @cached_property
     def form(self) -> tuple[Callable[[Tensor], Tensor], float] | None:
         """What the model's output is of the oracle's logits, and how exactly; None where it agrees with neither."""
-        if not self.c.remembers or self.c.positions in ("relative", "bucketed"):
-            return None
         whole = torch.from_numpy(Memory(self.c, RIGHT).run(self.x, self.theta))
         errors = ((form, difference(_exact(self.alone), form(whole))) for form in (Tensor.contiguous, _probabilities))
         return next(((form, error) for form, error in errors if error <= ROUNDING[self.precision]), None)
@@ -122,6 +120,8 @@ class Known:
     def _named(
         self, ways: Iterable[Way], start: Callable[[Way], Memory], pieces: Sequence[Sequence[int]], theirs: Tensor
     ) -> str:
+        if not self.c.remembers:
+            return ": a later token changes the keys of earlier ones here, so that no cache can be right"
         if self.form is None:
             return ": why cannot be said before the model itself agrees"
         form, error = self.form
@@ -178,7 +178,11 @@ def _cached(model: nn.Module, x: Sequence[int], alone: Tensor, decode: Decode | 
         shapes = f"{tuple(theirs.shape)}, and {tuple(alone.shape)} is right"
         return Note("decoding", DIFFERS, f"with a cache, logits have the shape {shapes}")
     first = difference(theirs[:half], alone[:half])
-    why = str if first > ROUNDING[precision] else partial(known.cached, theirs, half)
+    why = (
+        partial(str, ": already in the first piece")
+        if first > ROUNDING[precision]
+        else partial(known.cached, theirs, half)
+    )
     return _judge("with a cache", theirs, alone, precision, why)
 
 
