@@ -70,16 +70,12 @@ def write(path, fast, kind="F32", more=(), tensors=None, **options):
     else:
         writer.add_layer_norm_eps(c.eps)
     writer.add_file_type(0)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_token_list([f"t{v}" for v in range(c.N_V)])
+    if not any(name.startswith("tokenizer.") for name, _ in more):
+        writer.add_tokenizer_model("gpt2")
+        writer.add_token_list([f"t{v}" for v in range(c.N_V)])
     for name, value in more:
-        (
-            writer.add_string
-            if isinstance(value, str)
-            else writer.add_uint32
-            if type(value) is int
-            else writer.add_float32
-        )(name, value)
+        kinds = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32, list: writer.add_array}
+        kinds[type(value)](name, value)
     for name, array in (converted(fast) if tensors is None else tensors).items():
         if array.ndim == 2 and kind != "F32":
             writer.add_tensor(name, gguf.quantize(array, KINDS[kind]), raw_dtype=KINDS[kind])

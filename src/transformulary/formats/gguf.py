@@ -1,13 +1,11 @@
-"""GGUF files, through the `gguf` package: metadata as a config, tensors dequantised to float32 when they are asked for.
-
-The vocabulary in the file is not read: `Loaded.tokenizer` of such a model is None.
-"""
+"""GGUF files, through the `gguf` package: metadata as a config, tensors dequantised to float32 when asked for."""
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -29,6 +27,8 @@ WHOLE = {"I8": "I8", "I16": "I16", "I32": "I32", "I64": "I64", "F64": "F64"}
 #: How the files of a split model are named: NAME-00001-of-00003.gguf.
 PART = re.compile(r"(.*)-\d{5}-of-\d{5}\.gguf")
 Fields = dict[str, Any]
+#: What begins the names of metadata about tokens; to read them takes seconds, so it is done when they are asked for.
+VOCABULARY = "tokenizer.ggml."
 
 
 def read(path: Path) -> Source:
@@ -41,17 +41,17 @@ def read(path: Path) -> Source:
         MissingExtra: the gguf package is not installed.
     """
     require("gguf", "gguf", f"reading {path.name}")
-    fields, tensors = _read(path)
+    fields, tensors, vocabulary = _read(path)
     if (count := fields.get("split.count", 1)) != 1:
         files = [(part, *_read(part)) for part in _parts(path, count)]
-        path, fields, _ = files[0]
-        tensors = {name: tensor for _, _, part in files for name, tensor in part.items()}
+        path, fields, _, vocabulary = files[0]
+        tensors = {name: tensor for _, _, part, _ in files for name, tensor in part.items()}
         if len(tensors) != fields.get("split.tensors.count"):
             raise CheckpointError(
                 f"{path} and the other {count - 1} files hold {len(tensors)} tensors, and the first says "
                 f"{fields.get('split.tensors.count')}: they do not belong together."
             )
-    return Source(path, path.parent, _config(fields, tensors), tensors)
+    return Source(path, path.parent, _config(fields, tensors), tensors, vocabulary)
 
 
 def _parts(path: Path, count: int) -> list[Path]:
@@ -72,19 +72,32 @@ def _parts(path: Path, count: int) -> list[Path]:
     return files
 
 
-def _read(path: Path) -> tuple[Fields, dict[str, Stored]]:
-    """The metadata of one file, the vocabulary apart, and its tensors."""
+def _read(path: Path) -> tuple[Fields, dict[str, Stored], Callable[[], Fields]]:
+    """The metadata of one file, its tensors, and what reads the metadata about tokens."""
     from gguf import GGUFReader
 
-    try:
+    with _damaged(path):
         _check_size(path)
         reader = GGUFReader(path)
         fields = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("tokenizer.")}
+
+    def vocabulary() -> Fields:
+        with _damaged(path):
+            about = [name for name in reader.fields if name.startswith(VOCABULARY)]
+            return {name.removeprefix(VOCABULARY): reader.fields[name].contents() for name in about}
+
+    return fields, {tensor.name: _stored(path, tensor) for tensor in reader.tensors}, vocabulary
+
+
+@contextmanager
+def _damaged(path: Path) -> Iterator[None]:
+    """A damaged file raises whatever its bytes happen to make of the reader."""
+    try:
+        yield
     except CheckpointError:
         raise
-    except Exception as error:  # a damaged file raises whatever its bytes happen to make of the reader
+    except Exception as error:
         raise CheckpointError(f"{path} is damaged, or no GGUF file ({type(error).__name__}: {error}).") from None
-    return fields, {tensor.name: _stored(path, tensor) for tensor in reader.tensors}
 
 
 def _config(fields: Fields, tensors: dict[str, Stored]) -> dict[str, Any]:

@@ -51,12 +51,14 @@ class Source:
     folder   where its other files are (the tokenizer's say)
     config   their config.json; of a GGUF file its metadata
     tensors  their tensors by their names
+    vocabulary  of a GGUF file: reads its metadata about tokens, by their names after `tokenizer.ggml.`
     """
 
     path: Path
     folder: Path
     config: dict[str, Any]
     tensors: Mapping[str, Stored]
+    vocabulary: Callable[[], dict[str, Any]] | None = None
 
     @property
     def config_path(self) -> Path:
