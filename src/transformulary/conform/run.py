@@ -123,7 +123,7 @@ def _notes(c: Candidate, ref: Reference, x: Sequence[int], text: str) -> list[No
         notes.append(Note("tokens", DIFFERS if wrong else AGREES, wrong or f"{len(x)} ids"))
     if c.weights:
         notes += _weight_notes(c, ref)
-    return [*notes, *c.decoding]
+    return [*notes, *c.notes]
 
 
 def _weight_notes(c: Candidate, ref: Reference) -> list[Note]:

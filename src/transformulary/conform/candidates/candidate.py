@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from transformulary.conform.notes import Note
 from transformulary.errors import CandidateError
 
 Array = NDArray[Any]
@@ -26,7 +27,7 @@ class Candidate:
     weights    its parameters by its own names
     own        `seen` are results of functions that were each given the oracle's own values: no line
                depends on another one's result
-    decoding   what was found of its decoding: see `decoding.py`
+    notes      what was found beside its lines: see `decoding.py` and `attending.py`
     """
 
     name: str
@@ -36,7 +37,7 @@ class Candidate:
     x: tuple[int, ...] | None = None
     weights: Mapping[str, Array] = field(default_factory=dict)
     own: bool = False
-    decoding: tuple[Any, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def array(value: Any, what: str) -> Array:

@@ -75,7 +75,7 @@ def _watched(
 ) -> Candidate:
     found = watch_model(model, ref.config, x, table, name)
     notes = check_decoding(model, x, found.precision, cached, bool(found.lower)) if decoding else ()
-    return Candidate(**{**vars(found), "x": ids, "decoding": tuple(notes)})
+    return Candidate(**{**vars(found), "x": ids, "notes": tuple(notes)})
 
 
 def _python(
