@@ -108,3 +108,10 @@ def test_a_pair_whose_weights_stand_per_head():
     for average in (False, True):
         ((status, _),) = notes({"mha": swapped(average)}, "results")
         assert status == "differs"
+
+
+def test_one_token_has_nobody_to_be_masked_from():
+    """With a sequence of one token, no query is asked alone."""
+    report = conform({"attention": filled(-1e9)}, "gpt2", tokens=[3])
+
+    assert [note for note in report.notes if note.kind == "masks"] == []

@@ -20,14 +20,15 @@ from transformulary.errors import CandidateError
 ATTENDING = frozenset({"attention", "mha"})
 #: Two results are the same if they differ by no more than this, relative to the larger one: float32 may compute them.
 CLOSE = 1e-4
-RULE = "they must be 0 (line 6 of Algorithm 4 is 0/0 there: E9 in docs/errata.md)"
+#: The erratum in docs/errata.md.
+RULE = "they must be 0 (line 6 of Algorithm 4 is 0/0 there: erratum E9)"
 #: Weights, and a mask in the oracle's orientation -> the output of the function, tokens as columns.
 Call = Callable[[SimpleNamespace, Array], Array]
 
 
 def output_of(name: str, result: Any, ell: int) -> tuple[Any, Note | None]:
     """The output among what a function of attention returned, and a note if its weights stand before it."""
-    if not (isinstance(result, tuple | list) and len(result) == 2):
+    if not (isinstance(result, tuple) and len(result) == 2):
         return result, None
     first, second = result
     if not _are_weights(first, ell) or _are_weights(second, ell):
@@ -66,9 +67,7 @@ def ask_alone(name: str, call: Call, weights: SimpleNamespace, ell: int) -> Note
         return Note("masks", AGREES, f"{what} gets nothing")
     for does, Y in (("uniform weights", uniform), ("the weights that it would have without a mask", unmasked)):
         if _close(theirs, Y[:, -1]):
-            return Note(
-                "masks", DIFFERS, f"{what} gets {does}; they must be 0 (line 6 of Algorithm 4 is 0/0 there: E9)"
-            )
+            return Note("masks", DIFFERS, f"{what} gets {does}; {RULE}")
     return Note("masks", NOTE, f"{what} gets something else than nothing")
 
 

@@ -132,7 +132,7 @@ class _Calls:
     def _call(self, kind: str, path: str, line: str, at: Mapping[str, int]) -> None:
         args = getattr(self, f"_{kind}")(line, at)
         value = self._value(kind, args)
-        if kind in ATTENDING - self.asked and value.shape[1:] == (len(self.x),):
+        if kind in ATTENDING - self.asked and value.shape[1:] == (len(self.x),) > (1,):
             self.asked.add(kind)
             self.notes.append(self._ask_alone(kind, *args))
         self.seen[path] = self.X + value if kind in ("mha", "mlp") and value.shape == self.X.shape else value
