@@ -3,7 +3,8 @@
 In about two minutes on two processor cores: fetches text, learns a vocabulary, trains a decoder-only transformer
 (Algorithm 13), saves it in GPT-2's format, lets it write (Algorithm 14), compares it with the oracle line by line
 (Algorithm 10), and writes its pseudocode and its attention into a folder.  Last it gives the model's weights to an
-ordinary PyTorch GPT with a mistake, and says which line that is.  A model that is already there is used again.  Needs pip install 'transformulary[torch,plot]'.
+ordinary PyTorch GPT with a mistake, and says which line that is.  A model that is already there is used again.
+Needs pip install 'transformulary[torch,plot]'.
 
 Results are on stdout, progress is on stderr.  Exit status: 0 done, 1 a line of the model disagrees with the paper.
 """
