@@ -48,8 +48,9 @@ def notes(functions, kind, **options):
     (safe, "agrees", "gets nothing"),
     (refusing, "agrees", "is refused"),
     (lambda X, Z, w, mask: safe(X, Z, w, mask) + ~mask.any(-1)[:, None], "note", "gets something else than nothing"),
-    (lambda X, Z, w, mask: filled(0)(X, Z, w, mask | True), "not seen", "does not use its mask"),
-], ids=["finite", "added", "infinite", "safe", "refusing", "else", "none"])  # fmt: skip
+    (lambda X, Z, w, mask: filled(0)(X, Z, w, mask | True), "not seen", "does not keep to its mask"),
+    (filled(0), "not seen", "does not keep to its mask"),
+], ids=["finite", "added", "infinite", "safe", "refusing", "else", "none", "zero"])  # fmt: skip
 def test_a_query_that_may_attend_to_nothing(attention, status, says):
     """The row that no decoder's mask has: what attention makes of it is found out, and is one note."""
     ((found, text),) = notes({"attention": attention}, "masks")

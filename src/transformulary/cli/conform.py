@@ -26,8 +26,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "(default: %(default)s)",
     )  # fmt: skip
     given = parser.add_mutually_exclusive_group()
-    given.add_argument("--text", metavar="TEXT", default="", help="what both read (default: 12 ids)")
-    given.add_argument("--tokens", metavar="1,2,3", help="its token ids, from 0 (default: 12 ids)")
+    given.add_argument("--text", metavar="TEXT", default="", help="what both read (default: 11 ids)")
+    given.add_argument("--tokens", metavar="1,2,3", help="its token ids, from 0 (default: 11 ids)")
     parser.add_argument(
         "--places", metavar="FILE.toml", help="where a PyTorch model shows its lines (default: by class)"
     )

@@ -18,8 +18,8 @@ from transformulary.conform.tokens import compare_ids
 from transformulary.conform.weights import compare_weights
 from transformulary.errors import CandidateError, TokenError
 
-#: How many tokens are compared where nobody says which.
-ELL = 12
+#: How many tokens are compared where nobody says which; no other size of the tiny models is equal.
+ELL = 11
 
 
 def conform(
@@ -39,7 +39,7 @@ def conform(
             dumps; a folder with a checkpoint; "transformers" or "ours": that library's model of the reference's
             folder; {path: array}; `Functions`; a `Candidate`.
         against: a folder with a checkpoint, "paper", "gpt2" or "llama" (tiny, random parameters), or a `Reference`.
-        tokens: ids from 0; text: what the reference's tokenizer makes ids of.  Default: 12 ids.
+        tokens: ids from 0; text: what the reference's tokenizer makes ids of.  Default: 11 ids.
         table: where a PyTorch model shows its lines; default: the built-in table of its class.
         rename: names of dumps -> paths.
         decoding: whether a PyTorch model is also run with its cache, padded and in a batch.

@@ -59,8 +59,8 @@ def ask_alone(name: str, call: Call, weights: SimpleNamespace, ell: int) -> Note
         unmasked, uniform, nothing = (
             call(w, everything) for w in (weights, _without(weights, "q"), _without(weights, "v"))
         )
-        if _close(call(weights, itself), unmasked):
-            return Note("masks", UNSEEN, f"{name} does not use its mask")
+        if not _close(call(weights, itself), call(_without(weights, "q"), itself)):
+            return Note("masks", UNSEEN, f"{name} does not keep to its mask")
     if not np.isfinite(theirs).all():
         return Note("masks", NOTE, f"{what} gets NaN; weights of 0 would be safe in a padded batch")
     if _close(theirs, nothing[:, -1]):
