@@ -153,6 +153,22 @@ def test_functions_that_cannot_be_compared(functions, says):
         conform(functions if "atention" not in functions else Functions(functions), "gpt2", tokens=X)
 
 
+def post_norm(tokens, weights):
+    X, mask = embedding(tokens, weights), np.tril(np.ones((len(tokens), len(tokens)), bool))
+    for layer in weights.layers:
+        X = layer_norm(X + mha(X, X, layer, mask), layer.gamma_1, layer.beta_1)
+        X = layer_norm(X + mlp(X, layer), layer.gamma_2, layer.beta_2)
+    return X @ weights.W_u.T
+
+
+def test_a_model_of_another_order_beside_functions():
+    """Of a file with functions and a post-norm model, both faults are named; what is left is left by both."""
+    report = conform({"attention": lambda *a: attention(*a, scale=1), "model": post_norm}, "gpt2", tokens=X)
+
+    assert [fault.key for fault in report.faults] == ["scale-no-root", "post-norm"]
+    assert report.agreement < 1e-14
+
+
 def test_a_file_without_such_a_function(tmp_path):
     """A file whose functions have other names: they are named, and those that can be compared."""
     file = tmp_path / "mine.py"

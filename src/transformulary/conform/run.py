@@ -54,19 +54,20 @@ def conform(
     found = candidates_of(candidate, ref, x, text=text, table=table, rename=rename, decoding=decoding)
     notes = [note for c in found for note in _notes(c, ref, x, text)]
     errors: list[tuple[str, float, float]] = []
+    left: list[tuple[str, float, float]] = []  # the errors that the findings do not set right
     findings: list[Finding] = []
     suspicions: list[Suspicion] = []
-    seen: set[str] = set()
     for c in found:
         allowed = AllowedHere(c, ref, x)
         noise = None if c.own else allowed.noise
         run = Lockstep(c.seen, ref.config, x, ref.theta, allowed, own=c.own, noise=noise)
         suspicions += run.projection.suspicions() if run.projection else []
-        errors += [(path, error, allowed(path)) for path, error in run.errors.items()]
-        findings += run.findings
-        seen |= {line_of(path) for path in run.errors}
-    ordered = _of_another_order(found[0], ref, x, findings)
-    findings = ordered or findings
+        here = [(path, error, allowed(path)) for path, error in run.errors.items()]
+        ordered = _of_another_order(c, ref, x, run.findings)
+        errors += here
+        left += [entry for entry in here if not ordered or entry[0] == "10.11"]
+        findings += ordered or run.findings
+    seen = {line_of(path) for path, _, _ in errors}
     if not errors and not notes:
         raise CandidateError(f"{found[0].name} shows no line of Algorithm 10; there is nothing to compare.")
     unseen = [] if "10.1" in seen else _unseen(ref, seen)
@@ -74,7 +75,7 @@ def conform(
         candidate=found[0].name, against=ref.name, precision=found[0].precision, ell=len(x),
         rows=rows_of(errors, unseen), notes=tuple(notes),
         faults=(*faults_of(findings, ref.config.L), *hidden_faults(suspicions, findings, ref.config.L)),
-        agreement=_agreement([e for e in errors if not ordered or e[0] == "10.11"], findings), unseen=tuple(unseen),
+        agreement=_agreement(left, findings), unseen=tuple(unseen),
         invisible=invisible_in(suspicions),
     )  # fmt: skip
 
