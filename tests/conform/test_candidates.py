@@ -153,6 +153,13 @@ def test_functions_that_cannot_be_compared(functions, says):
         conform(functions if "atention" not in functions else Functions(functions), "gpt2", tokens=X)
 
 
+def test_a_function_that_ignores_its_mask():
+    """One head without a mask is the same mistake as a model without one."""
+    report = conform({"attention": lambda X, Z, weights, mask: attention(X, Z, weights, mask | True)}, "gpt2", tokens=X)
+
+    assert [fault.key for fault in report.faults] == ["no-mask"]
+
+
 def post_norm(tokens, weights):
     X, mask = embedding(tokens, weights), np.tril(np.ones((len(tokens), len(tokens)), bool))
     for layer in weights.layers:
