@@ -1,13 +1,12 @@
 """What the documents claim beside their blocks."""
 
-from pathlib import Path
-
 import torch
 
+from documents.test_blocks import ROOT, blocks
 from transformulary.conform.candidates.opened import import_file, of_folder
 from transformulary.conform.reference import reference
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = ROOT / "examples"
 
 
 def test_the_mistake_of_the_ordinary_gpt_is_easily_missed():
@@ -20,3 +19,12 @@ def test_the_mistake_of_the_ordinary_gpt_is_easily_missed():
 
     torch.testing.assert_close(theirs, right, atol=1e-3, rtol=0)
     assert (theirs - right).abs().max() > 1e-4
+
+
+def test_what_the_worked_examples_show_is_in_the_examples():
+    """Each line of code on that page, but the `...` that leaves some out, is a line of an example."""
+    shown = [block.text for block in blocks(ROOT / "docs/worked-examples.md") if block.language == "python"]
+    written = {line.strip() for file in EXAMPLES.glob("*.py") for line in file.read_text(encoding="utf-8").splitlines()}
+
+    lines = {line.strip() for text in shown for line in text.splitlines() if not line.strip().startswith("...")}
+    assert lines - written == set()
