@@ -35,7 +35,7 @@ def test_the_answer_stands_last(capsys):
 
 @pytest.fixture
 def mine(tmp_path):
-    """The attention of docs/conform.md in a file; that it is diagnosed as it says there is tested with the documents."""
+    """The attention of docs/conform.md in a file; that its diagnosis is the page's is tested with the documents."""
     page = (ROOT / "docs" / "conform.md").read_text(encoding="utf-8")
     code = re.search(r"```python\n(# my_attention.py\n.*?)```", page, re.DOTALL)[1]
     file = tmp_path / "my_attention.py"
