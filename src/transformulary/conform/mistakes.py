@@ -142,7 +142,7 @@ BLOCK = (
     _mistake("10.6", "residual-overwritten-6", "attention is added to the normed X, which overwrites the residual stream", "X + MHAttention", "X_tilde + MHAttention"),
     _mistake("10.6", "no-residual-6", "the residual connection around attention is missing", "X + MHAttention", "MHAttention"),
     _mistake("10.6", "attention-on-X", "attention reads X instead of its norm", "MHAttention(X_tilde, X_tilde,", "MHAttention(X, X,"),
-    _mistake("10.6", "no-mask", "there is no causal mask", MASK, "Full()"),
+    _mistake("10.6", "no-mask", "there is no causal mask", MASK, "Full()", "4.5", "where(Mask(t_z, t_x), S, -inf)", "S"),
     _mistake("10.6", "mask-transposed", "the mask is transposed: tokens look at later ones", MASK, f"turned({MASK})"),
     _mistake("10.6", "mask-strict", "the mask leaves out the token itself", MASK, f"strict({MASK})"),
     _mistake("10.6", "mask-ahead", "the mask lets a token see one token ahead", MASK, f"ahead({MASK})"),

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from transformulary.conform.notes import Note
 from transformulary.errors import CandidateError
 
 Array = NDArray[Any]
@@ -27,7 +28,7 @@ class Candidate:
     weights    its parameters by its own names, as they are stored, bfloat16 as float32
     own        `seen` are results of functions that were each given the oracle's own values: no line
                depends on another one's result
-    decoding   what was found of its decoding: see `decoding.py`
+    notes      what was found beside its lines: see `decoding.py` and `attending.py`
     """
 
     name: str
@@ -37,7 +38,7 @@ class Candidate:
     x: tuple[int, ...] | None = None
     weights: Mapping[str, Array] = field(default_factory=dict)
     own: bool = False
-    decoding: tuple[Any, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def array(value: Any, what: str) -> Array:
