@@ -93,9 +93,9 @@ def main():
     args = parser.parse_args()
     if unknown := set(args.names) - set(SHAPES):
         parser.error(f"no shape {', '.join(unknown)}: choose from {', '.join(SHAPES)}")
-    print(
-        "| command | tokens | checkpoint | one layer in float64 | clock | processor | memory |\n|---|---|---|---|---|---|---|"
-    )
+    columns = ("command", "tokens", "checkpoint", "one layer in float64", "clock", "processor", "memory")
+    print("|", " | ".join(columns), "|")
+    print("|---" * len(columns) + "|")
     for name in args.names:
         folder, config = args.folder / name, SHAPES[name]
         if not (folder / "config.json").exists():
@@ -108,10 +108,8 @@ def main():
             clock, processor, memory = measured(command)
         stored = sum(file.stat().st_size for file in folder.glob("*.safetensors")) / 1e9
         layer = 8 * sum(int(np.prod(shape)) for shape in shapes_of(config)[1][0].values()) / 1e9
-        what = f"`{verb[0]}` {name}"
-        print(
-            f"| {what} | {args.tokens} | {stored:.1f} GB | {layer:.2f} GB | {clock:.0f} s | {processor:.0f} s | {memory:.1f} GB |"
-        )
+        sizes = f"{stored:.1f} GB | {layer:.2f} GB | {clock:.0f} s | {processor:.0f} s | {memory:.1f} GB"
+        print(f"| `{verb[0]}` {name} | {args.tokens} | {sizes} |")
 
 
 if __name__ == "__main__":

@@ -184,7 +184,7 @@ OUTPUT = (
 #: Norms elsewhere: a whole model of another order of lines.  What stands after line 8 is written before what reads it.
 ORDER = tuple(
     _mistake(
-        "10.5", key, f"the norms stand after the residual sums (post-norm), before them in this model{more}",
+        "10.5", key, f"the norms stand after the residual sums (post-norm) and should stand before them (pre-norm){more}",
         _normed("theta.gamma_1[l], theta.beta_1[l]"), f"({_normed('theta.gamma_2[l - 1], theta.beta_2[l - 1]')} if l else X)",
         "10.6", "X + MHAttention", "X_tilde + MHAttention",
         "10.7", "theta.gamma_2[l], theta.beta_2[l]", "theta.gamma_1[l], theta.beta_1[l]",
