@@ -28,7 +28,7 @@ CONFIGS = {
 FAMILIES = ("gpt2", "gpt_neo", "llama")
 ATTENTION = dict.fromkeys(CONFIGS, ("eager", "sdpa")) | {"gpt_neo": ("eager",)}  # it has no other
 LINES = {"10.3", "10.5", "10.6", "10.7", "10.8", "10.10", "10.11"}
-DECODING = ["with a cache", "in a batch", "padded on the right", "padded on the left"]
+DECODING = ["with a cache", "in a batch", "with a cache in a batch", "padded on the right", "padded on the left"]
 
 
 @pytest.fixture(scope="module")

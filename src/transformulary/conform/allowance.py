@@ -90,9 +90,12 @@ def logits_allowance(config: DTransformerConfig, x: Sequence[int], theta: Theta,
 
 def _logits(config: DTransformerConfig, x: Sequence[int], theta: Theta) -> Array:
     """What line 11 gives to its softmax."""
-    final: list[Any] = []
-    watched(lambda path, value: final.append(value) or value if path == "10.10" else value).DTransformer(
-        list(x), theta, config
-    )
-    W_u = theta.W_e.T if config.tied else theta.W_u
-    return np.asarray(W_u @ final[0] + theta.b_u[:, None], np.float64)
+    products: list[Any] = []
+
+    def hook(path: str, value: Any) -> Any:
+        if path == "10.11:W_u":
+            products.append(value)
+        return value
+
+    watched(hook).DTransformer(list(x), theta, config)
+    return np.asarray(products[0] + theta.b_u[:, None], np.float64)

@@ -51,16 +51,15 @@ def compare_weights(theirs: Mapping[str, Array], theta: Theta, config: DTransfor
         theirs: by their names, in any layout; q, k and v apart or as one.
     """
     ours = dict(reference_tensors(theta, config))
-    joint = dict(_joint(theta, config))
-    left = {name: np.asarray(value, dtype=np.float64) for name, value in theirs.items()}
-    size = {name: float(np.linalg.norm(value)) for name, value in left.items()}
+    joint = dict(_joint(ours, config))
+    left = dict(theirs)
+    size = {name: float(np.linalg.norm(np.asarray(value, np.float64))) for name, value in left.items()}
     matches: list[Match] = []
     done: set[str] = set()
     for name, value in sorted({**joint, **ours}.items(), key=lambda pair: -pair[1].size):
         if name in done:
             continue
-        due = _sizes(value)
-        for other in [n for n, v in left.items() if v.size == value.size and np.isclose(size[n], due, 1e-9, 0).any()]:
+        for other in _alike(value, {n: size[n] for n, v in left.items() if v.size == value.size}):
             if how := arrangement(value, left[other], name, config):
                 matches.append(Match(name, other, *how))
                 done |= {name, *_parts(name)}
@@ -140,9 +139,8 @@ def _bundle(W: Theta, l: int) -> Iterator[tuple[str, Array]]:
             yield f"{name}[{l}]", value
 
 
-def _joint(theta: Theta, c: DTransformerConfig) -> Iterator[tuple[str, Array]]:
+def _joint(ours: Mapping[str, Array], c: DTransformerConfig) -> Iterator[tuple[str, Array]]:
     """W_q, W_k and W_v of a layer, and their biases, as one."""
-    ours = dict(reference_tensors(theta, c))
     for l in range(1, c.L + 1):
         for kind in "Wb":
             parts = [ours.get(f"{kind}_{q}[{l}]") for q in "qkv"]
@@ -154,9 +152,11 @@ def _parts(name: str) -> list[str]:
     return [name.replace("qkv", q) for q in "qkv"] if "_qkv" in name else []
 
 
-def _sizes(ours: Array) -> list[float]:
-    """The sizes of our tensor in every precision: a tensor of another size does not hold its numbers."""
-    return [float(np.linalg.norm(_stored(ours, precisions))) for precisions in STORED]
+def _alike(ours: Array, sizes: Mapping[str, float]) -> Iterator[str]:
+    """Which tensors, by their sizes, may hold our numbers, rounded or not: cheap, and true of few others."""
+    for precisions in STORED if sizes else ():
+        due = float(np.linalg.norm(_stored(ours, precisions)))
+        yield from [name for name, size in sizes.items() if abs(size - due) <= 1e-9 * due]
 
 
 def _same_numbers(ours: Array, theirs: Array) -> tuple[str, ...] | None:

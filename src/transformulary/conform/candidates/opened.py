@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
+from inspect import isfunction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -13,13 +14,12 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from transformulary.conform.allowance import UNIT, logits_allowance
+from transformulary.conform.allowance import UNIT
 from transformulary.conform.candidates.candidate import Candidate, array
 from transformulary.conform.candidates.decoding import check_decoding
 from transformulary.conform.candidates.functions import SIGNATURES, Functions, run_functions
 from transformulary.conform.candidates.places import Table, make_table
 from transformulary.conform.candidates.pytorch import failing, watch_model
-from transformulary.conform.notes import Note
 from transformulary.conform.reference import Reference
 from transformulary.errors import CandidateError, require
 
@@ -76,11 +76,9 @@ def _watched(
     cached: Callable[..., Any] | None = None,
 ) -> Candidate:
     found = watch_model(model, ref.config, x, table, name)
-    notes: Iterable[Note] = ()
-    if decoding:
-        lowest = max((found.precision, *found.lower.values()), key=lambda precision: UNIT[precision])
-        notes = check_decoding(model, x, logits_allowance(ref.config, x, ref.theta, lowest), cached)
-    return Candidate(**{**vars(found), "x": ids, "decoding": tuple(notes)})
+    lowest = max((found.precision, *found.lower.values()), key=lambda precision: UNIT[precision])
+    notes = check_decoding(model, ref, x, lowest, cached) if decoding else ()
+    return Candidate(**{**vars(found), "x": ids, "notes": tuple(notes)})
 
 
 def _python(
@@ -94,6 +92,10 @@ def _python(
         model = of_folder(ref, load)
         table = table or _table(module, path)
         return [_watched(model, ref, x, table, path.stem, decoding, ids, getattr(module, "decode", None))]
+    if not own:
+        has = ", ".join(name for name, value in vars(module).items() if isfunction(value)) or "no function"
+        known = ", ".join(SIGNATURES.values())
+        raise CandidateError(f"{path} has {has}; what can be compared is {known}, or load(folder) -> a PyTorch model.")
     says = {"tokens": "TOKENS", "make": "ARRAY", "output": "OUTPUT"}
     said = {ours: getattr(module, name) for ours, name in says.items() if hasattr(module, name)}
     found = run_functions(Functions(own, **said), ref.config, x, ref.theta, path.stem)
