@@ -133,7 +133,9 @@ def random(numbers, seed):
     fast, generator = made(**numbers), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in fast.named_parameters():
-            size = parameter.shape[-1] ** -0.5 if parameter.ndim == 2 and name not in ("W_e.weight", "W_p.weight") else 0.3
+            size = (
+                parameter.shape[-1] ** -0.5 if parameter.ndim == 2 and name not in ("W_e.weight", "W_p.weight") else 0.3
+            )
             centre = float("norm" in name and name.endswith("weight"))
             parameter.copy_(centre + size * torch.randn(parameter.shape, generator=generator))
     return fast

@@ -18,12 +18,15 @@ STREAM = INCREMENTS | {"3", "3a"}
 
 
 def error_of(ours: Array, theirs: Array) -> float:
-    """The largest difference relative to the largest number of ours; infinite for another shape or no number."""
+    """The largest difference relative to the largest finite number of ours; infinite for another shape or no number.
+
+    Infinities, such as those of masked scores, agree with themselves.
+    """
     if np.shape(ours) != np.shape(theirs):
         return float("inf")
-    scale = float(np.abs(ours).max()) or 1.0
+    scale = float(np.abs(ours, where=np.isfinite(ours), out=np.zeros(np.shape(ours))).max()) or 1.0
     with np.errstate(invalid="ignore"):
-        error = float(np.abs(theirs - ours).max()) / scale
+        error = float(np.where(theirs == ours, 0.0, np.abs(theirs - ours)).max()) / scale
     return error if error == error else float("inf")
 
 

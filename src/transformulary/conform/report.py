@@ -166,7 +166,7 @@ class Report:
 
 def _numbers(row: Row) -> str:
     if row.status == UNSEEN:
-        return ""
+        return "rounding alone may change it altogether" if row.compared else ""
     error = f"error {row.error:.1e}" if row.error < float("inf") else "another shape, or not a number"
     return f"{error}, allowed {row.allowed:.0e}" + (f", at {row.at}" if row.status == DIFFERS else "")
 
@@ -177,7 +177,10 @@ def _title(line: str) -> str:
 
 
 def rows_of(errors: Iterable[tuple[str, float, float]], unseen: Sequence[str]) -> tuple[Row, ...]:
-    """Rows from (path, error, allowed) of every value compared, and the lines of Algorithm 10 that were not seen."""
+    """Rows from (path, error, allowed) of every value compared, and the lines of Algorithm 10 that were not seen.
+
+    Where rounding alone may change a value by all of its size, nothing is seen of it either.
+    """
     rows: dict[str, Row] = {}
     for path, error, allowed in errors:
         line = line_of(path)
@@ -185,6 +188,7 @@ def rows_of(errors: Iterable[tuple[str, float, float]], unseen: Sequence[str]) -
         status = DIFFERS if not error <= allowed or (old and old.status == DIFFERS) else AGREES
         worse = old is None or not error / allowed <= old.error / old.allowed
         error, allowed, at = (error, allowed, path) if worse or old is None else (old.error, old.allowed, old.at)
+        status = UNSEEN if status == AGREES and allowed >= 1 else status
         rows[line] = Row(line, status, (old.compared if old else 0) + 1, error, allowed, at)
     rows |= {f"10.{label}": Row(f"10.{label}", UNSEEN) for label in unseen}
     return tuple(sorted(rows.values(), key=lambda row: _order(row.line)))
