@@ -21,7 +21,7 @@ from transformulary.paper import DTransformerConfig
 
 Array = NDArray[Any]
 
-#: The precisions to which a tensor may have been rounded, one after the other: PyTorch makes 16 bits of 64 by way of 32.
+#: The precisions to which a tensor may have been rounded, one after the other: PyTorch makes 16 bits of 64 via 32.
 STORED = (
     ("float64",), ("float32",), ("float16",), ("bfloat16",), ("float32", "float16"), ("float32", "bfloat16"),
 )  # fmt: skip
