@@ -158,3 +158,61 @@ def compared(run, seed, folder):
         if view == "every line" and run.type == "F32":
             precision, lower = "float32", dict.fromkeys(coarse, "float16")
         yield view, conform(Candidate("llama.cpp", seen, precision, lower), ref, tokens=X)
+
+
+def row(run, seeds, folder):
+    """{view: cells of its row}: the worst of all seeds."""
+    worst = {}
+    for seed in range(seeds):
+        for view, report in compared(run, seed, folder):
+            line = max((r for r in report.rows if r.compared), key=lambda r: r.error / r.allowed)
+            cells = (report.status, line.error / line.allowed, line, report)
+            worst[view] = max(worst.get(view, cells), cells, key=lambda cells: cells[:2])
+    return worst
+
+
+def page(rows, seeds):
+    """The table as Markdown."""
+    meaning = __doc__.partition("Declared is")[2].partition("\n\n")
+    lines = [
+        "# Engines that read GGUF", "",
+        f"llama.cpp (llama-cpp-python {version('llama-cpp-python')}, on the CPU) against the oracle on the numbers of the",
+        f"same file, dequantised. Random models, {seeds} of each, {len(X)} tokens; each row shows the worst. Written by",
+        f"`bench/gguf_logits.py` on {date.today()}.", "",
+        "| model | type | llama.cpp | compared | precision | verdict | error | of allowed | at line |",
+        f"|{'---|' * 9}",
+    ]  # fmt: skip
+    for run, worst in rows:
+        how = f"rotation's base {run.base:.0f}" if run.base else "as it is by default" if run.usual else "float32 cache"
+        for view, (status, share, line, report) in worst.items():
+            verdict = report.faults[0].says if report.faults else ("agrees", "differs", "nothing can be told")[status]
+            lines.append(
+                f"| {run.family}, {run.size} | {run.type} | {how} | {view} | {report.precision} | {verdict} | "
+                f"{line.error:.1e} | {share:.2f} | {line.line.removeprefix('10.')} |"
+            )
+    return "\n".join([*lines, "", "Declared is" + meaning[0], "", *meaning[2].strip().splitlines(), ""])
+
+
+RUNS = [
+    *(Run(family, size, kind, usual=False) for family in FAMILIES for size in SIZES for kind in TYPES),
+    *(Run(family, size, "F32", usual=True) for family in FAMILIES for size in SIZES),
+    *(Run("llama", size, kind, usual=False, base=500000.0) for size in SIZES for kind in ("F32", "Q4_0")),
+]
+
+
+def main():
+    """Run everything and write the page, again after every row."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "engines.md")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for run in RUNS:
+            rows.append((run, row(run, args.seeds, Path(folder))))
+            write_atomically(args.out, page(rows, args.seeds))
+
+
+if __name__ == "__main__":
+    main()

@@ -52,7 +52,7 @@ def candidates_of(
         )
     if path.suffix == ".py":
         return _python(path, ref, x, text, table, decoding)
-    if (path / "config.json").is_file():
+    if path.suffix == ".gguf" or (path / "config.json").is_file():
         return [_watched(_ours(path), ref, x, None, str(path), decoding)]
     return [_dumps(path, rename)]
 
