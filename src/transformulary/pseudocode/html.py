@@ -16,7 +16,8 @@ STYLE = """\
   font: 1rem/1.6 "Latin Modern Roman", "STIX Two Text", Georgia, "Times New Roman", serif;
   max-width: 60rem; margin: 0 auto; padding: .5rem 1rem; box-sizing: border-box; }
 @media (prefers-color-scheme: dark) {
-  .pseudocode { --ink: #dfe3e8; --paper: #14171b; --faint: #8f98a3; --rule: #8f98a3; --gone: #4b1d1f; --come: #143d22; } }
+  .pseudocode { --ink: #dfe3e8; --paper: #14171b; --faint: #8f98a3; --rule: #8f98a3;
+    --gone: #4b1d1f; --come: #143d22; } }
 .pseudocode figure { margin: 1.5rem 0; border: solid var(--rule); border-width: 2px 0 1px; padding-bottom: .2rem; }
 .pseudocode figcaption { border-bottom: 1px solid var(--rule); padding: .2rem 0; }
 .pseudocode .head { padding: .2rem 0; }

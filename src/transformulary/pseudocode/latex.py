@@ -112,17 +112,23 @@ def _latex(node: Node) -> str:
         case Power(base, exponent):
             return rf"{_latex(base)}^{{{_latex(exponent)}}}"
         case Frac(above, below, built):
-            return rf"\dfrac{{{_latex(above)}}}{{{_latex(below)}}}" if built else f"{_latex(above)}/{_latex(below)}"
+            parts = _latex(above), _latex(below)
+            return r"\dfrac{%s}{%s}" % tuple(p.replace("dfrac", "frac") for p in parts) if built else "/".join(parts)
         case Big(where, up, body):
             return rf"\sum_{{{_latex(where)}}}{f'^{{{_latex(up)}}}' if up else ''} {_latex(body)}"
         case Apply(function, given, parameters):
             shown = r" \mid ".join(_listed(part) for part in (given, parameters) if part)
-            return f"{_latex(function)}({shown})"
+            return _latex(function) + _fenced("()", shown)
         case Entry(base, at):
             return f"{_latex(base)}{{[{','.join('{:}' if i is None else _latex(i) for i in at)}]}}"
         case Fence(kind, items, separator):
-            opening, closing = FENCES[kind]
-            return opening + _listed(items, separator) + closing
+            return _fenced(kind, _listed(items, separator))
+
+
+def _fenced(kind: str, inside: str) -> str:
+    """Brackets, tall ones around what is tall."""
+    opening, closing = FENCES[kind]
+    return rf"\biggl{opening}{inside}\biggr{closing}" if r"\dfrac" in inside else opening + inside + closing
 
 
 def _listed(items: tuple[Node, ...], separator: str = ", ") -> str:

@@ -73,8 +73,8 @@ def _row(node: Node) -> str:
             return f"<msqrt>{_one(body)}</msqrt>"
         case Power(Num(1), Words("T")):
             return f"<msup><mn>𝟏</mn>{TRANSPOSED}</msup>"
-        case Power(Sym(name, low, (), plain), Words("T")) if not letters(name).high:
-            return _symbol(letters(name, plain), low, (), TRANSPOSED)
+        case Power(Sym(name, under, (), plain), Words("T")) if not letters(name).high:
+            return _symbol(letters(name, plain), under, (), TRANSPOSED)
         case Power(base, exponent):
             return f"<msup>{_one(base)}{TRANSPOSED if exponent == Words('T') else _one(exponent)}</msup>"
         case Frac(above, below, built):
@@ -82,9 +82,8 @@ def _row(node: Node) -> str:
                 return f"<mfrac>{_one(above)}{_one(below)}</mfrac>"
             return _one(above) + '<mo form="infix" lspace="0" rspace="0">/</mo>' + _one(below)
         case Big(where, up, body):
-            low, high = _tight(where), _tight(up) if up else ""
-            tag = "msubsup" if up else "msub"
-            return f'<{tag}><mo form="prefix" largeop="false">∑</mo>{low}{high}</{tag}>' + SHOWN[""] + _row(body)
+            tag, limits = ("msubsup", _tight(where) + _tight(up)) if up else ("msub", _tight(where))
+            return f'<{tag}><mo form="prefix" largeop="false">∑</mo>{limits}</{tag}>' + SHOWN[""] + _row(body)
         case Apply(function, given, parameters):
             bar = '<mo form="infix" stretchy="false" lspace="0.28em" rspace="0.28em">|</mo>' + BREAK
             inside = bar.join(_listed(part, ",") for part in (given, parameters) if part)
@@ -105,6 +104,8 @@ def _operator(sign: str, form: str) -> str:
 
 
 def _fenced(pair: str, inside: str) -> str:
+    if "<mfrac>" in inside:  # brackets as tall as the fraction need a row of their own, which is not broken
+        return f"<mrow><mo>{pair[0]}</mo>{inside.replace(BREAK, '')}<mo>{pair[1]}</mo></mrow>"
     return _operator(pair[0], "prefix") + inside + _operator(pair[1], "postfix")
 
 
