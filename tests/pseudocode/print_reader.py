@@ -202,16 +202,16 @@ def _figure(figure):
 def _html_words(node):
     out = ""
     for child in node[2]:
-        out += child if isinstance(child, str) else _mathml(child) if child[0] == "math" else _html_words(child)
+        out += child if isinstance(child, str) else as_words(child) if child[0] == "math" else _html_words(child)
     return re.sub(" +", " ", out)
 
 
-def _mathml(node):
+def as_words(node):
     """An element of MathML as text."""
     if isinstance(node, str):
         return "".join(unicodedata.normalize("NFKC", c) if "𝐀" <= c <= "𝟿" and c != "𝓦" else c for c in node)
     tag, attributes, children = node
-    parts = [_mathml(child) for child in children]
+    parts = [as_words(child) for child in children]
     match tag:
         case "mo":
             return _operator("".join(parts), attributes)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pseudocode.formula_reader import compiled
 from pseudocode.page_reader import whole
-from pseudocode.print_reader import Html, Latex, _mathml, found, pages
+from pseudocode.print_reader import Html, Latex, as_words, found, pages
 from pseudocode.published import CONFIGS
 from pseudocode.test_notation import NOT_PRINTED
 from pseudocode.test_text import VALUES, Names, bigger, leaves, value
@@ -50,26 +50,27 @@ def test_every_format_prints_any_model(name, sizes, form):
     assert expected == bare(describe(CONFIGS[name], sizes, form), form)
 
 
-def read_latex(node):
-    return Latex(latex(node)).formula()
+def seen(node, form):
+    """The value of a formula as it is read in a format."""
+    if form == "latex":
+        words = Latex(latex(node)).formula()
+    else:
+        words = "".join(map(as_words, found(Html(mathml(node)).root, "math")))
+    return compiled(words)(Names(VALUES)) + 0j
 
 
-def read_html(node):
-    return "".join(map(_mathml, found(Html(mathml(node)).root, "math")))
-
-
-@pytest.mark.parametrize("read", [read_latex, read_html])
+@pytest.mark.parametrize("form", ["latex", "html"])
 @given(node=st.recursive(leaves, bigger, max_leaves=8))
 @settings(max_examples=200)
-def test_any_formula_read_back(read, node):
+def test_any_formula_read_back(form, node):
     """Any formula, printed in two dimensions and read with a reader's precedence, is that formula."""
     try:
         with np.errstate(all="ignore"):
-            tree, seen = value(node, VALUES), compiled(read(node))(Names(VALUES)) + 0j
+            tree, read = np.asarray(value(node, VALUES)), seen(node, form)
     except ZeroDivisionError:
         reject()
 
-    np.testing.assert_allclose(seen, np.asarray(tree), rtol=1e-9)
+    np.testing.assert_allclose(read, tree, rtol=1e-9)
 
 
 #: Choices of a config, which no line prints as a symbol, and classification, which is not yet here.
