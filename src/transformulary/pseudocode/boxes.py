@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from functools import reduce
+from functools import cache, reduce
 from itertools import groupby
 
+from transformulary.oracle.source import read
 from transformulary.paper import parameters
 from transformulary.paper.parameters import POSITIONAL, Shapes, size, split
 from transformulary.pseudocode.nodes import Apply, Box, Entry, Fence, Infix, Line, Node, Num, Power, Sym, Words
@@ -127,13 +128,19 @@ def box(program: Program, name: str) -> Box:
 MISPRINTED = frozenset({"6", "8", "9"})
 
 
+@cache
+def papers_lines(name: str) -> tuple[Line, ...]:
+    """The lines of one algorithm as the paper prints them."""
+    return lines(Program(papers_choices(read().functions[name])), name)
+
+
 def credit(program: Program, name: str, printed: tuple[Line, ...]) -> str:
     """What an algorithm owes to the paper: its lines are the paper's, or some are not, or it is no algorithm there."""
     number = program.source.numbers[name]
     if not number.isdigit():
         return "added to"
-    paper = Program(papers_choices(program.source.functions[name]), source=program.source)
-    if lines(Program(program.config, source=program.source), name) != lines(paper, name):
+    ours = printed if not program.numbers else lines(program.in_symbols, name)
+    if ours != papers_lines(name):
         return "adapted from"
     return "corrected from" if number in MISPRINTED else "from"
 

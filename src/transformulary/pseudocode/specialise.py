@@ -48,6 +48,11 @@ class Program:
         return _Specialiser(self, function).result
 
     @cached_property
+    def in_symbols(self) -> Program:
+        """The same with sizes as symbols."""
+        return Program(self.config, source=self.source) if self.numbers else self
+
+    @cached_property
     def executed(self) -> list[str]:
         """The names of all algorithms that the model's forward pass executes, in the order of their numbers."""
         todo, found = [self.source.name(ROOTS[type(self.config)])], set[str]()
@@ -178,7 +183,7 @@ class _Specialiser(ast.NodeTransformer):
         for statement in statements:
             choice = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.IfExp)
             chosen = choice and not self.source.label(self.path, statement)
-            new = self.visit(_Substitute(values).visit(copy.deepcopy(statement)))
+            new = self.visit(_Substitute(values).visit(statement))
             for s in new if isinstance(new, list) else [new]:
                 if chosen:
                     values = values | {names(s.targets[0])[0]: s.value}
