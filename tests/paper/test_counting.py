@@ -62,6 +62,7 @@ def test_the_formula_is_the_sum_for_every_combination_of_slots(config):
         "mlp": SLOTS["mlp"],
         "positions": [p for p in SLOTS["positions"] if config is not ORIGINAL or p not in ("rotary", "relative")],
         "embedding_norm": (False, True),
+        "qk_norm": (False, True),
         "tied": (False, True),
         "absent": ((), absent, absent[::2], absent[1::2]),
     }

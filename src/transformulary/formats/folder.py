@@ -20,17 +20,16 @@ from transformulary.formats.llama import LLAMA
 from transformulary.formats.mistral import MISTRAL
 from transformulary.formats.names import TIED, member, place
 from transformulary.formats.native import NATIVE
-from transformulary.formats.qwen2 import QWEN2
+from transformulary.formats.qwen2 import QWEN2, QWEN3
 from transformulary.formats.sources import Source, open_source
 from transformulary.paper import DTransformerConfig
 
 #: In the order of preference: a model is saved in the first format that can express its config.
-FORMATS = (GPT2, GPT_NEO, LLAMA, MISTRAL, QWEN2, NATIVE)
+FORMATS = (GPT2, GPT_NEO, LLAMA, MISTRAL, QWEN2, QWEN3, NATIVE)
 #: Those that can be read.
 READABLE = (*FORMATS, GGUF_GPT2, GGUF_LLAMA)
 #: Formats near to these, and the line that we have no place for.
 REFUSED = {
-    "qwen3": "a norm of every query and key (q_norm, k_norm)",
     "gemma": "norms that multiply by 1 + gamma",
     "gemma2": "norms that multiply by 1 + gamma, and norms after each half of a layer",
     "phi3": "W_q, W_k and W_v, and gate and up, in one matrix each",

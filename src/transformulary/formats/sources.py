@@ -51,12 +51,14 @@ class Source:
     folder   where its other files are (the tokenizer's say)
     config   their config.json; of a GGUF file its metadata
     tensors  their tensors by their names
+    vocabulary  of a GGUF file: reads its metadata about tokens, by their names after `tokenizer.ggml.`
     """
 
     path: Path
     folder: Path
     config: dict[str, Any]
     tensors: Mapping[str, Stored]
+    vocabulary: Callable[[], dict[str, Any]] | None = None
 
     @property
     def config_path(self) -> Path:
@@ -116,6 +118,8 @@ def read_gguf(path: Path) -> Source:
     return read(path)
 
 
+#: The second and later files of a split model.
+LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
 #: How the parameters of a folder may be stored, the preferred first, and who reads such a file.
 STORED = {"model.safetensors": read_safetensors, "pytorch_model.bin": read_pickled}
 READERS = {".safetensors": read_safetensors, ".bin": read_pickled, ".pt": read_pickled, ".pth": read_pickled}
@@ -126,8 +130,8 @@ def open_source(where: str | Path) -> Source:
 
     Args:
         where: a folder with config.json and parameters (model.safetensors, pytorch_model.bin, either in shards with an
-            index, or one .gguf file); one file of parameters with config.json beside it; a .gguf file; or the name of
-            a model that was downloaded before.
+            index, or one .gguf file, split or not); one file of parameters with config.json beside it; a .gguf file, or
+            any of those into which it was split; or the name of a model that was downloaded before.
 
     Raises:
         CheckpointError: nothing is there; a file is missing, damaged or no such file; the message names it.
@@ -154,7 +158,8 @@ def _folder(folder: Path) -> Source:
             return Source(file, folder, _config(folder), read(file))
         if index.is_file():
             return Source(index, folder, _config(folder), _shards(index))
-    if len(found := sorted(folder.glob("*.gguf"))) == 1:
+    found = [path for path in sorted(folder.glob("*.gguf")) if not LATER_PART.search(path.name)]
+    if len(found) == 1:
         return read_gguf(found[0])
     _config(folder)
     several = f" It has {len(found)} .gguf files: name one of them." if found else ""

@@ -56,11 +56,12 @@ def _has(c: Config, name: str) -> int:
 
 
 def _heads(c: Config) -> int:
-    """|W| of equation (4), all heads of one layer."""
+    """|W| of equation (4), all heads of one layer, and the norms of queries and keys where there are."""
     queries = c.H * c.d_attn * (c.d_e + _has(c, "b_q"))
     keys = c.H_kv * c.d_attn * (c.d_e + _has(c, "b_k"))
     values = c.H_kv * c.d_mid * (c.d_e + _has(c, "b_v"))
-    return queries + keys + values + c.d_e * (c.H * c.d_mid + _has(c, "b_o"))
+    norms = c.d_attn * (2 + _has(c, "beta_q") + _has(c, "beta_k")) if c.qk_norm else 0
+    return queries + keys + values + c.d_e * (c.H * c.d_mid + _has(c, "b_o")) + norms
 
 
 def _self_attention(c: Config) -> int:

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from transformulary.oracle.source import read
 from transformulary.paper import parameters
-from transformulary.paper.parameters import POSITIONAL, Shapes, size, split
+from transformulary.paper.parameters import POSITIONAL, QK_NORM, Shapes, size, split
 from transformulary.pseudocode.nodes import Apply, Box, Entry, Fence, Infix, Line, Node, Num, Power, Sym, Words
 from transformulary.pseudocode.notation import member
 from transformulary.pseudocode.specialise import ROOTS, Program, annotation, papers_choices, widths_differ
@@ -205,7 +205,8 @@ class _Head:
         if self.number == ROOTS[type(self.config)]:
             yield from self.table(parameters(self.config))
         elif self.number in PARAMETERS:
-            extra = POSITIONAL.get(self.config.positions, {}) if self.number in ("4", "5") else {}
+            extra = (QK_NORM if self.config.qk_norm else {}) | POSITIONAL.get(self.config.positions, {})
+            extra = extra if self.number in ("4", "5") else {}
             extra = {name if self.number == "5" else split(name)[0]: shape for name, shape in extra.items()}
             table = {name: s for name, s in (PARAMETERS[self.number] | extra).items() if self.has(split(name)[0])}
             yield from self.table(table)
@@ -233,10 +234,11 @@ class _Head:
         return "H" if count == "H_kv" and self.config.H_kv == self.config.H else count
 
     def one_head(self, table: Shapes) -> Node:
-        """W_qkv^h = (W_q^h, b_q^h, …); with groups W_qkv^{h,g}."""
+        """W_qkv^h = (W_q^h, b_q^h, …); with groups W_qkv^{h,g}; norms are the same for all heads."""
         counted = [(name, Sym(LETTERS[self.count(count)])) for name, count in map(split, table) if count]
         of = tuple(dict.fromkeys(letter for _, letter in counted))
-        return Infix("=", member("W_qkv", of, above=True), Fence("()", tuple(member(*c, above=True) for c in counted)))
+        parts = (*(member(*c, above=True) for c in counted), *(Sym(name) for name in table if name in QK_NORM))
+        return Infix("=", member("W_qkv", of, above=True), Fence("()", parts))
 
     def rows(self, letter: str, entries: list[tuple[str, str | Shapes]]) -> Iterator[Parts]:
         """Rows like W_q^h ∈ …, b_q^h ∈ …: bundles, norms, and the others by four; a bundle is one Algorithm 5."""

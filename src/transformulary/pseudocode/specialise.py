@@ -15,6 +15,7 @@ from typing import Any
 from transformulary.errors import ConfigError
 from transformulary.oracle.source import Source, read
 from transformulary.paper import Config, DTransformerConfig, EDTransformerConfig, ETransformerConfig, Mask, parameters
+from transformulary.paper.parameters import leaves
 from transformulary.pseudocode.notation import HIDDEN
 
 #: The architecture of each config, which is where a run begins.
@@ -77,7 +78,7 @@ class Program:
     @cached_property
     def no_beta(self) -> bool:
         """Whether no norm of the model has an offset, so that Algorithm 6 has none."""
-        return not any(name.startswith("beta") for name in parameters(self.config))
+        return not any("beta" in name for name, _, _ in leaves(parameters(self.config), self.config))
 
 
 def papers_choices(function: ast.FunctionDef, **others: Any) -> Config:
@@ -92,8 +93,9 @@ def papers_choices(function: ast.FunctionDef, **others: Any) -> Config:
 
 
 def widths_differ(config: Config) -> bool:
-    """Whether norms work at two widths, d_e and d_f, so that d_e in Algorithm 6 is no one number."""
-    return getattr(config, "d_f", config.d_e) != config.d_e
+    """Whether norms work at two widths, d_e and d_f or d_attn, so that d_e in Algorithm 6 is no one number."""
+    others = (getattr(config, "d_f", config.d_e), config.d_attn if config.qk_norm else config.d_e)
+    return any(width != config.d_e for width in others)
 
 
 def order(number: str) -> tuple[int, str]:
