@@ -20,5 +20,5 @@ def run(args: argparse.Namespace) -> int:
     """Print the algorithms in the order asked for.  Raises AlgorithmError for a number that none has."""
     if not args.number and not args.all:
         raise AlgorithmError("say which algorithm, `show 10` for example, or `show --all`.")
-    print("\n\n".join(map(render, numbers() if args.all else args.number)))
+    print(render(numbers() if args.all else args.number))
     return 0
