@@ -9,9 +9,19 @@ from typing import Any
 from transformulary.errors import CheckpointError
 
 
+#: Bytes of the largest file of JSON that is read: some times what the index of the largest published model has.
+MOST_BYTES = 2**25
+
+
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file.  Raises CheckpointError: it is none, or a key occurs twice."""
-    return parse_object(path.read_bytes(), path)
+    """The JSON object in a file.  Raises CheckpointError: it is none, is absurdly large, or a key occurs twice."""
+    with path.open("rb") as file:
+        text = file.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        raise CheckpointError(
+            f"{path} has more than {MOST_BYTES // 2**20} MiB, which no such file needs: is it another?"
+        )
+    return parse_object(text, path)
 
 
 def parse_object(text: bytes, where: object) -> dict[str, Any]:

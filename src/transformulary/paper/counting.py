@@ -186,6 +186,19 @@ def weight_bytes(config: Config, dtype: str = "float32") -> int:
     return number_of_parameters(config) * _bytes(dtype)
 
 
+def training_bytes(config: Config, dtype: str = "float32") -> int:
+    """Bytes of what training keeps from step to step: parameters, their gradients, and the two moments of AdamW.
+
+    Activations come on top.  Where a model computes in float16 or bfloat16, these four are float32 all the same: what a
+    step adds to a parameter is often less than half a unit of its last place there.
+
+    Raises ConfigError for int8, in which nothing is trained, and for a dtype as in `weight_bytes`.
+    """
+    if dtype == "int8":
+        raise ConfigError("nothing is trained in int8: a step changes a parameter by less than 1.")
+    return 4 * number_of_parameters(config) * max(_bytes(dtype), BYTES["float32"])
+
+
 def cache_bytes(config: Config, ell: int, ell_z: int | None = None, dtype: str = "float32") -> int:
     """Bytes of the keys and values that one sequence of `ell` tokens leaves for the tokens after it.
 

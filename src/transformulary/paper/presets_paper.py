@@ -98,7 +98,9 @@ GPT2 = Family(
     "355M, 774M, 1558M.",
 )
 
-_NO_BAND = "The width of the band and the layers that have it were not published: local(128) in every second layer is ours."
+_NO_BAND = (
+    "The width of the band and the layers that have it were not published: local(128) in every second layer is ours."
+)
 GPT3 = Family(
     "gpt3",
     "GPT-3",
