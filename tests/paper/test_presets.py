@@ -125,7 +125,7 @@ def test_a_wrong_name(name, near):
 
 def test_a_name_like_none():
     """An error says where the names are."""
-    with pytest.raises(ConfigError, match="^no model is called 'xyzzy'. `transformulary presets` lists them all.$"):
+    with pytest.raises(ConfigError, match=r"^no model is called 'xyzzy'\. `transformulary presets` lists them all\.$"):
         preset("xyzzy")
 
 

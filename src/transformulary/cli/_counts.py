@@ -20,7 +20,7 @@ PRECISIONS = ("float32", "bfloat16", "int8")
 
 
 def counts(config: Config) -> dict[str, Any]:
-    """Parameters, FLOPs a token in a sequence of ell_max tokens, bytes by precision; None where there is no such thing."""
+    """Parameters, FLOPs a token in ell_max tokens, bytes by precision; None where there is no such thing."""
     ell = config.ell_max
     work = flops_per_token(config, ell)
     encoder = isinstance(config, ETransformerConfig)

@@ -54,6 +54,7 @@ def numbers(model: Named, sizes: str | None) -> bool:
     """Whether a page shows numbers: as asked for, else where they are meant.  Raises ConfigError: there are none."""
     if sizes == "numbers" and not model.sized:
         raise ConfigError(
-            f"{model.word} is an architecture and has no sizes of its own. Name one of {', '.join(model.facts['sizes'])}."
+            f"{model.word} is an architecture and has no sizes of its own. "
+            f"Name one of {', '.join(model.facts['sizes'])}."
         )
     return model.sized if sizes is None else sizes == "numbers"

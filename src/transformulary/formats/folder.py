@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformulary.errors import CheckpointError, ConfigError
+from transformulary.errors import CheckpointError
 from transformulary.formats.bert import BERT
 from transformulary.formats.format import Format, Origin
 from transformulary.formats.gguf_models import GGUF_GPT2, GGUF_LLAMA

@@ -182,7 +182,7 @@ class Format:
                 )
         known = {name for key in self.keys for name in _theirs(key)} | set(self.required) | self.harmless | OUR_KEYS
         if unknown := sorted(set(theirs) - known):
-            close = get_close_matches(unknown[0], known, 1)
+            close = get_close_matches(unknown[0][:100], known, 1)
             hint = f" Did you mean {close[0]}?" if close else ""
             raise ConfigError(f"{unknown[0]} = {theirs[unknown[0]]!r} has no rule: it might change the numbers.{hint}")
         given = dict(self.fixed)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from transformulary.errors import CheckpointError
-
 
 #: Bytes of the largest file of JSON that is read: some times what the index of the largest published model has.
 MOST_BYTES = 2**25
@@ -30,7 +30,7 @@ def parse_object(text: bytes, where: object) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         keys = [key for key, _ in pairs]
         if len(set(keys)) < len(keys):
-            twice = next(key for key in keys if keys.count(key) > 1)
+            twice = Counter(keys).most_common(1)[0][0]
             raise CheckpointError(f"{where}: {twice} occurs twice: which of the two is meant is anyone's guess.")
         return dict(pairs)
 

@@ -170,9 +170,9 @@ GATO = Family(
     364m   364M       12  12  1536  128     3072
     1.18b  1.18B      24  16  2048  128     4096
     """,
-    "Without what Gato's line 2 adds for patches and places. The hidden width is printed as 4 d_e (once as 8196): taken as "
-    "gate and values together, since twice that would give 1.7B. What is left then is met by relative positions, a "
-    "matrix W_r in every layer: 11 L d_e^2 + 33024 d_e. Neither was published.",
+    "Without what Gato's line 2 adds for patches and places. The hidden width is printed as 4 d_e (once as 8196): "
+    "taken as gate and values together, since twice that would give 1.7B. What is left then is met by relative "
+    "positions, a matrix W_r in every layer: 11 L d_e^2 + 33024 d_e. Neither was published.",
 )
 
 NAMED = (PAPER_8, PAPER_9, PAPER_10, TRANSFORMER, BERT, GPT2, GPT3, GOPHER, GATO)
