@@ -54,5 +54,5 @@ def test_weights_are_not_read_yet(make, tmp_path):
     model, _, _ = make()
     model.save_pretrained(tmp_path)
 
-    with pytest.raises(CheckpointError, match="the weights of (bert|marian) are not read yet, only its config"):
+    with pytest.raises(CheckpointError, match=r"the weights of (bert|marian) are not read yet, only its config"):
         describe(tmp_path)
