@@ -31,6 +31,6 @@ def size(n: int) -> str:
     """So many bytes in three digits, in powers of 1000: 498 MB."""
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if n < 999.5 or unit == "TB":
-            return f"{n:,.0f} {unit}" if unit == "B" or n >= 99.95 else f"{n:.3g} {unit}"
+            return f"{n:,.0f} {unit}" if unit == "B" or n >= 99.95 else f"{n:#.3g} {unit}"
         n /= 1000  # type: ignore[assignment]
     raise AssertionError
