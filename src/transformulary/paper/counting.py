@@ -6,8 +6,9 @@ Closed formulas in the sizes of a config, so a model of any size costs nothing t
 (b x c) product is 2 a b c of them.  Looking up an embedding, norms, softmax, activations, biases and residual
 sums are not counted.  A mask saves nothing: a kernel that skips masked scores does less than is counted here.
 Training counts three times the forward pass, since each product has two more in the backward pass: one for the
-gradient of either factor.  The rule is that of Kaplan et al., arXiv:2001.08361, section 2.1, but exact: the terms
-that grow with the length are kept, and the unembedding counts whether it is tied or not.
+gradient of either factor (W_r's is counted so too, although no gradient of distances is needed).  The rule is that of
+Kaplan et al., arXiv:2001.08361, section 2.1, but exact: the terms that grow with the length are kept, and the
+unembedding counts whether it is tied or not.
 
 Sources: Algorithms 4, 5 and 8 to 10 and equation (4) of arXiv:2207.09238.
 """
