@@ -11,7 +11,7 @@ from pseudocode.page_reader import Book
 from pseudocode.published import CONFIGS, by_the_oracle
 from transformulary import oracle
 from transformulary.oracle.source import Source
-from transformulary.pseudocode import formulas, nodes, statements, text
+from transformulary.pseudocode import formulas, grouping, nodes, statements, text
 from transformulary.pseudocode.formulas import Formulas
 from transformulary.pseudocode.nodes import ATOM, Infix, Sym
 
@@ -42,12 +42,12 @@ def reads_back():
 
 def no_parentheses_around_sums(patch):
     real = nodes.level
-    patch.setattr(text, "level", lambda node: ATOM if isinstance(node, Infix) and node.op == "+" else real(node))
+    patch.setattr(grouping, "level", lambda node: ATOM if isinstance(node, Infix) and node.op == "+" else real(node))
 
 
 def no_parentheses_after_minus(patch):
-    patch.setitem(text.LEVELS, "−", 3.5)
-    patch.setattr(text, "RELATION", 4)
+    patch.setitem(nodes.LEVELS, "−", 3.5)
+    patch.setattr(grouping, "RELATION", 4)
 
 
 def hadamard_binds_like_a_product(patch):
@@ -79,7 +79,7 @@ def slices_one_too_long(patch):
 def gammas_swapped(patch):
     real = text.letters
     other = {"gamma_1": "gamma_2", "gamma_2": "gamma_1"}
-    patch.setattr(text, "letters", lambda name: real(other.get(name, name)))
+    patch.setattr(text, "letters", lambda name, *plain: real(other.get(name, name), *plain))
 
 
 def transposes_lost(patch):

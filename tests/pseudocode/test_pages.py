@@ -11,15 +11,21 @@ from pseudocode.page_reader import Book
 from pseudocode.published import CONFIGS, SMALL, by_the_oracle, inputs, x, z
 from transformulary import oracle
 from transformulary.paper import DTransformerConfig, EDTransformerConfig, ETransformerConfig
-from transformulary.pseudocode import render
+from transformulary.pseudocode import render, text
+from transformulary.pseudocode.boxes import box
 from transformulary.pseudocode.specialise import Program
 
 
 def pages(config, numbers=False, also=()):
     """The printed algorithms of a model, with a reader to execute them."""
-    program = Program(config)
-    printed = [render(program.source.numbers[name], config, numbers) for name in program.executed]
-    return [*printed, *(render(number, config, numbers) for number in also)]
+    program = Program(config, numbers)
+    names = [*program.executed, *map(program.source.name, also)]
+    return [text.box(box(program, name)) for name in names]
+
+
+def page(number):
+    """One algorithm of the paper."""
+    return render(number).partition("\n\n")[0]
 
 
 def by_the_reader(book, config, theta):
@@ -153,7 +159,7 @@ def test_single_query_attention_as_printed():
         **{f"W_{k}": rng.normal(size=(3, 4)) for k in "qkv"}, **{f"b_{k}": rng.normal(size=3) for k in "qkv"}
     )
     e, context = rng.normal(size=4), list(rng.normal(size=(5, 4)))
-    book = Book([render(3)], config, d_attn=3)
+    book = Book([page(3)], config, d_attn=3)
 
     v_tilde = book.run("single_query_attention", e, context, W_qkv)
 
@@ -173,6 +179,6 @@ def test_small_pages(number, name, arguments):
     first, *others = arguments
     counted = first + 1 if isinstance(first, int) else first
 
-    value = Book([render(number)], CONFIGS["paper 10"]).run(name, counted, *others)
+    value = Book([page(number)], CONFIGS["paper 10"]).run(name, counted, *others)
 
     np.testing.assert_array_equal(value, getattr(oracle, name)(*arguments))

@@ -75,6 +75,17 @@ class Program:
         return not any(name.startswith("beta") for name in parameters(self.config))
 
 
+def papers_choices(function: ast.FunctionDef, **others: Any) -> Config:
+    """The paper's choices for the architecture that a function is for; the sizes do not show, they are symbols."""
+    sizes: Any = {"N_V": 2, "ell_max": 2, "H": 2, "d_e": 4, "d_mlp": 2} | others
+    match architecture(function):
+        case "EDTransformerConfig":
+            return EDTransformerConfig(**sizes, L_enc=2, L_dec=2)
+        case "ETransformerConfig":
+            return ETransformerConfig(**sizes, L=2)
+    return DTransformerConfig(**sizes, L=2)
+
+
 def widths_differ(config: Config) -> bool:
     """Whether norms work at two widths, d_e and d_f, so that d_e in Algorithm 6 is no one number."""
     return getattr(config, "d_f", config.d_e) != config.d_e
