@@ -14,7 +14,7 @@ from transformulary.cli import main
 from transformulary.models import save
 from transformulary.paper import number_of_parameters, preset
 from transformulary.paper.presets import families, presets
-from transformulary.pseudocode import FORMATS, describe, diff
+from transformulary.pseudocode import FORMATS, describe, diff, render
 
 
 @pytest.fixture
@@ -89,6 +89,12 @@ def test_every_format(format, said):
     page = describe(preset("bert-base").config, numbers=True, format=format)
     assert (0, True) == (status, out.endswith(f"\n\n{page}\n"))
     assert "109,514,298 parameters" in out.removesuffix(f"{page}\n")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_show_in_every_format(format, said):
+    """`show --format` prints the paper's algorithms so too."""
+    assert (0, f"{render(['6', '10'], format=format)}\n", "") == said("show", "6", "10", "--format", format)
 
 
 def test_as_json(said):

@@ -5,6 +5,7 @@ Only the lines that this model executes remain, with its numbers filled in. Noth
 
 import argparse
 import json
+from collections.abc import Callable
 from typing import Any
 
 from transformulary.pseudocode import FORMATS
@@ -62,7 +63,7 @@ def _commented(head: str) -> str:
 
 
 #: Format -> how the head stands there.
-HEADS = {
+HEADS: dict[str, Callable[[str], str]] = {
     "text": str,
     "markdown": lambda head: f"```text\n{head}\n```",
     "latex": _commented,
