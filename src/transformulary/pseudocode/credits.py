@@ -2,8 +2,9 @@
 
 from transformulary import __version__
 
-BIBTEX = """\
-@article{PH22, author = {Phuong, Mary and Hutter, Marcus}, title = {Formal Algorithms for Transformers},
-  journal = {arXiv:2207.09238}, year = {2022}}"""
-PAPER = "https://arxiv.org/abs/2207.09238"
+AUTHORS, TITLE, PAPER = "Mary Phuong and Marcus Hutter", "Formal Algorithms for Transformers", "arXiv:2207.09238"
+BIBTEX = f"""\
+@article{{PH22, author = {{{AUTHORS}}}, title = {{{TITLE}}},
+  journal = {{{PAPER}}}, year = {{2022}}}}"""
+ADDRESS = "https://arxiv.org/abs/2207.09238"
 PRINTED_BY = f"Printed by Transformulary {__version__}."

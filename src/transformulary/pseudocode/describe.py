@@ -8,7 +8,7 @@ from typing import Any
 from transformulary.errors import AlgorithmError
 from transformulary.oracle.source import read
 from transformulary.paper import Config
-from transformulary.pseudocode import markdown, text
+from transformulary.pseudocode import html, latex, markdown, text
 from transformulary.pseudocode.boxes import box
 from transformulary.pseudocode.definitions import definitions
 from transformulary.pseudocode.diff import Diff, between
@@ -16,7 +16,7 @@ from transformulary.pseudocode.nodes import Document
 from transformulary.pseudocode.specialise import Program, order, papers_choices
 
 #: Format -> its printer, a module with `document` and `diff`.
-FORMATS: dict[str, Any] = {"text": text, "markdown": markdown}
+FORMATS: dict[str, Any] = {"text": text, "latex": latex, "markdown": markdown, "html": html}
 
 
 class Page(str):
@@ -26,6 +26,9 @@ class Page(str):
 
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        return html.fragment(self.what)
 
 
 def numbers() -> list[str]:

@@ -8,7 +8,7 @@ indentation, and what is copied from it is what is read.
 from __future__ import annotations
 
 from transformulary.pseudocode import text
-from transformulary.pseudocode.credits import BIBTEX, PAPER, PRINTED_BY
+from transformulary.pseudocode.credits import ADDRESS, BIBTEX, PAPER, PRINTED_BY
 from transformulary.pseudocode.diff import Diff
 from transformulary.pseudocode.nodes import Box, Document
 
@@ -16,7 +16,7 @@ from transformulary.pseudocode.nodes import Box, Document
 def document(d: Document) -> str:
     """Algorithms, a heading each, and the functions that their lines name."""
     where = ["where", _fenced("\n".join(map(text.definition, d.where)))] if d.where else []
-    return "\n\n".join([*map(box, d.boxes), *where, f"{PRINTED_BY} [PH22] is [arXiv:2207.09238]({PAPER}).", _bibtex()])
+    return "\n\n".join([*map(box, d.boxes), *where, f"{PRINTED_BY} [PH22] is [{PAPER}]({ADDRESS}):", _bibtex()])
 
 
 def box(b: Box) -> str:
