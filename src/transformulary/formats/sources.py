@@ -160,7 +160,8 @@ def config_file(where: str | Path) -> Path:
         path = path.parent
     if not path.is_dir():
         return path
-    packed = [] if (path / "config.json").exists() else sorted(path.glob("*.gguf"))
+    unpacked = any((path / f"{name}{more}").is_file() for name in STORED for more in ("", ".index.json"))
+    packed = [] if unpacked else sorted(path.glob("*.gguf"))
     return packed[0] if len(packed) == 1 else _config_file(path)
 
 

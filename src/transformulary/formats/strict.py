@@ -9,7 +9,7 @@ from typing import Any
 
 from transformulary.errors import CheckpointError
 
-#: Bytes of the largest file of JSON that is read: some times what the index of the largest published model has.
+#: Bytes of the largest file of JSON that is read; the indexes of published models have a few million.
 MOST_BYTES = 2**25
 
 
