@@ -107,7 +107,7 @@ def test_nothing_is_wrongly_named(kind, faults):
 LOGITS = {"10.11": "head:out"}
 
 
-@pytest.mark.parametrize("key", ["act-GELU", "no-scale", "W_o-transposed", "positions-from-1"])
+@pytest.mark.parametrize("key", ["act-GELU", "no-scale", "W_o-transposed", "positions-from-1", "sample-variance"])
 def test_logits_alone_are_enough(key):
     """From the last line alone the mistake and its layer are named, and what was not seen is said."""
     mistake = next(m for m in MISTAKES if m.key == key)

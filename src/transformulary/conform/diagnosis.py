@@ -92,7 +92,8 @@ class Lockstep:
 
     def _compare(self, path: str, ours: Any) -> Any:
         step = parse(path)
-        self._run[f"{step.steps[-1].number}.{step.steps[-1].label}"] = bool(step.layer)
+        line = f"{step.steps[-1].number}.{step.steps[-1].label}"
+        self._run[line] = self._run.get(line, False) or bool(step.layer)
         if path in self.seen:
             self._judge(path, ours)
         elif not self.own:
