@@ -113,7 +113,7 @@ def _latex(node: Node) -> str:
             return rf"{_latex(base)}^{{{_latex(exponent)}}}"
         case Frac(above, below, built):
             parts = _latex(above), _latex(below)
-            return r"\dfrac{%s}{%s}" % tuple(p.replace("dfrac", "frac") for p in parts) if built else "/".join(parts)
+            return _built_up(*parts) if built else "/".join(parts)
         case Big(where, up, body):
             return rf"\sum_{{{_latex(where)}}}{f'^{{{_latex(up)}}}' if up else ''} {_latex(body)}"
         case Apply(function, given, parameters):
@@ -123,6 +123,12 @@ def _latex(node: Node) -> str:
             return f"{_latex(base)}{{[{','.join('{:}' if i is None else _latex(i) for i in at)}]}}"
         case Fence(kind, items, separator):
             return _fenced(kind, _listed(items, separator))
+
+
+def _built_up(above: str, below: str) -> str:
+    """A fraction, as large as the line; those inside it are smaller."""
+    above, below = (part.replace("dfrac", "frac").replace(r"\bigg", r"\big") for part in (above, below))
+    return rf"\dfrac{{{above}}}{{{below}}}"
 
 
 def _fenced(kind: str, inside: str) -> str:
