@@ -71,7 +71,7 @@ BAD = {
     "deep, but JSON": (nested(900), "new = .* has no rule|recursion"),
     "an unknown kind": ('{"model_type": "gpt5"}', "model_type = 'gpt5' is none of those"),
     "a kind that is no word": ('{"model_type": [1]}', r"model_type = \[1\] is none of those"),
-    "a known, refused kind": ('{"model_type": "qwen3"}', "qwen3 has a norm of every query and key"),
+    "a known, refused kind": ('{"model_type": "gemma"}', "gemma has norms that multiply by 1 \\+ gamma"),
     "a string for a number": ({"n_embd": "768"}, "d_e = '768' must be a whole number"),
     "a fraction": ({"n_layer": 1.5}, "L = 1.5 must be a whole number"),
     "nothing for a number": ({"n_layer": None}, "n_layer is null"),
