@@ -10,7 +10,7 @@ import torch
 from nn.models import config, model, tokens
 from transformulary import oracle
 from transformulary.errors import CheckpointError
-from transformulary.formats import open_source, theta_source
+from transformulary.formats import config_of, open_source, theta_source
 from transformulary.formats.gguf_models import LLAMA3, divisors
 from transformulary.models import load
 
@@ -143,6 +143,7 @@ def test_a_folder_with_one(tmp_path):
     """A folder that holds one GGUF file is that model; with two, one must be named."""
     write(tmp_path / "model.gguf", made(**LLAMA))
     assert load(tmp_path).model.config == load(tmp_path / "model.gguf").model.config
+    assert load(tmp_path).model.config == config_of(tmp_path) == config_of(tmp_path / "model.gguf")
     write(tmp_path / "other.gguf", made(**LLAMA))
     (tmp_path / "config.json").write_text("{}")
 

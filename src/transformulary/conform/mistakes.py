@@ -99,6 +99,16 @@ ROTATION = (
     _mistake("4.3", "rope-on-v", "values are rotated too", "W_qkv.W_v @ Z + W_qkv.b_v[:, None]", "columns((rotate((W_qkv.W_v @ Z + W_qkv.b_v[:, None])[:, t], t, ell_z, c) for t in range(ell_z)))"),
 )  # fmt: skip
 
+Q_NORMED = "columns((NORM[c.norm](Q[:, t], W_qkv.gamma_q, W_qkv.beta_q, c) for t in range(ell_x)))"
+K_NORMED = "columns((NORM[c.norm](K[:, t], W_qkv.gamma_k, W_qkv.beta_k, c) for t in range(ell_z)))"
+
+QUERIES_KEYS = (
+    _mistake("4.1a", "no-q-norm", "the norm of the queries is missing", Q_NORMED, "Q"),
+    _mistake("4.2a", "no-k-norm", "the norm of the keys is missing", K_NORMED, "K"),
+    _mistake("4.1a", "q-k-norms-swapped", "the norms of queries and keys use each other's parameters", "W_qkv.gamma_q, W_qkv.beta_q", "W_qkv.gamma_k, W_qkv.beta_k", "4.2a", "W_qkv.gamma_k, W_qkv.beta_k", "W_qkv.gamma_q, W_qkv.beta_q"),
+    _mistake("4.1a", "qk-norm-after-rotation", "queries and keys are normed after their rotation, not before", Q_NORMED, "Q", "4.2a", K_NORMED, "K", "4.3a", "rotate(Q[:, t], t, ell_z, c)", "NORM[c.norm](rotate(Q[:, t], t, ell_z, c), W_qkv.gamma_q, W_qkv.beta_q, c)", "4.3b", "rotate(K[:, t], t, ell_z, c)", "NORM[c.norm](rotate(K[:, t], t, ell_z, c), W_qkv.gamma_k, W_qkv.beta_k, c)"),
+)  # fmt: skip
+
 NORM_FORMULA = (
     _mistake("6.2", "sample-variance", "the variance divides by d_e - 1 instead of d_e", "/ d_e", "/ (d_e - 1)"),
     _mistake("6.3", "eps-outside", "eps is added outside the root", "sqrt(v + c.eps)", "(sqrt(v) + c.eps)"),
@@ -199,13 +209,13 @@ ORDER = tuple(
 
 #: Every known mistake of a decoder, in the order of the lines.
 MISTAKES: tuple[Mistake, ...] = (
-    *EMBEDDING, *BLOCK, *PROJECTIONS, *ROTATION, *SCORES, *NORM_FORMULA, *MLP, *OUTPUT,
+    *EMBEDDING, *BLOCK, *PROJECTIONS, *QUERIES_KEYS, *ROTATION, *SCORES, *NORM_FORMULA, *MLP, *OUTPUT,
 )  # fmt: skip
 
 BY_KEY = {mistake.key: mistake for mistake in (*MISTAKES, *ORDER)}
 
 #: Algorithms that lines 6 and the norms of Algorithm 10 call.
-_CALLED = {"6": {"4", "4r", "5"}} | {line: {"6", "6r"} for line in ("3a", "5", "7", "10")}
+_CALLED = {"6": {"4", "4r", "5", "6", "6r"}} | {line: {"6", "6r"} for line in ("3a", "5", "7", "10")}
 
 
 def acts_at(mistake: Mistake, label: str) -> bool:

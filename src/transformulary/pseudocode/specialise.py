@@ -49,6 +49,11 @@ class Program:
         return _Specialiser(self, function).result
 
     @cached_property
+    def in_symbols(self) -> Program:
+        """The same with sizes as symbols."""
+        return Program(self.config, source=self.source) if self.numbers else self
+
+    @cached_property
     def executed(self) -> list[str]:
         """The names of all algorithms that the model's forward pass executes, in the order of their numbers."""
         todo, found = [self.source.name(ROOTS[type(self.config)])], set[str]()
@@ -74,6 +79,17 @@ class Program:
     def no_beta(self) -> bool:
         """Whether no norm of the model has an offset, so that Algorithm 6 has none."""
         return not any("beta" in name for name, _, _ in leaves(parameters(self.config), self.config))
+
+
+def papers_choices(function: ast.FunctionDef, **others: Any) -> Config:
+    """The paper's choices for the architecture that a function is for; the sizes do not show, they are symbols."""
+    sizes: Any = {"N_V": 2, "ell_max": 2, "H": 2, "d_e": 4, "d_mlp": 2} | others
+    match architecture(function):
+        case "EDTransformerConfig":
+            return EDTransformerConfig(**sizes, L_enc=2, L_dec=2)
+        case "ETransformerConfig":
+            return ETransformerConfig(**sizes, L=2)
+    return DTransformerConfig(**sizes, L=2)
 
 
 def widths_differ(config: Config) -> bool:
@@ -169,7 +185,7 @@ class _Specialiser(ast.NodeTransformer):
         for statement in statements:
             choice = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.IfExp)
             chosen = choice and not self.source.label(self.path, statement)
-            new = self.visit(_Substitute(values).visit(copy.deepcopy(statement)))
+            new = self.visit(_Substitute(values).visit(statement))
             for s in new if isinstance(new, list) else [new]:
                 if chosen:
                     values = values | {names(s.targets[0])[0]: s.value}
