@@ -10,10 +10,12 @@ in `trace/names.py`.  The oracle's parameters are the numbers of the file, dequa
 Nobody has to believe in a tolerance.  Declared is the precision of the coarsest step that llama.cpp takes:
 
 float32   float32 weights, with its cache in float32
-float16   its default cache, and in GPT-2 always: it looks GELU up in a table of float16
+float16   float16 weights; its default cache; GPT-2 always, as GELU is looked up in a table of float16
 bfloat16  quantised weights: it rounds the other factor of each product to 8 bits, with one scale for 32 numbers
 
-The column "error of allowed" says how much of what the oracle itself loses in that precision was needed.
+"Of allowed" is the part of the allowed error that was needed; allowed is, as everywhere, 8 times what the oracle itself
+loses in that precision on these inputs.  For quantised weights bfloat16 is a stand-in, as coarse as 8 bits but not the
+same rounding: agreement there is loose, and a fault that changes less than bfloat16 does is not seen.
 """
 
 import argparse
@@ -28,7 +30,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
-import gguf  # noqa: E402
 import llama_cpp  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
@@ -118,14 +119,13 @@ def engine(path, run, x):
 
 
 def lines(ref, nodes, kind, x):
-    """{path: value} of every node that has a name in `trace/names.py`."""
+    """{path: value} of every node that has a name in `trace/names.py`; SystemExit if a name is no node's."""
     with tempfile.TemporaryDirectory() as folder:
         index = trace(ref.theta, ref.config, x, Path(folder) / "trace", at=["**"], about={"model_type": kind})
-    return {
-        value["path"]: eval(f"a{name['ours']}", {"a": nodes[name["name"]]}).astype(float)
-        for value in index["values"] for name in value["names"]
-        if name["program"] == "llama.cpp" and name["name"] in nodes
-    }  # fmt: skip
+    named = [(v["path"], n) for v in index["values"] for n in v["names"] if n["program"] == "llama.cpp"]
+    if missing := {name["name"] for _, name in named} - set(nodes):
+        raise SystemExit(f"llama.cpp's graph has no {', '.join(sorted(missing))}: trace/names.py is wrong or outdated.")
+    return {path: eval(f"a{name['ours']}", {"a": nodes[name["name"]]}).astype(float) for path, name in named}
 
 
 def random(numbers, seed):
@@ -173,12 +173,14 @@ def row(run, seeds, folder):
 
 def page(rows, seeds):
     """The table as Markdown."""
-    meaning = __doc__.partition("Declared is")[2].partition("\n\n")
+    _, _, meaning = __doc__.partition("Declared is the")
+    what, _, precisions = meaning.partition(":\n\n")
+    table, _, rest = precisions.partition("\n\n")
     lines = [
         "# Engines that read GGUF", "",
-        f"llama.cpp (llama-cpp-python {version('llama-cpp-python')}, on the CPU) against the oracle on the numbers of the",
-        f"same file, dequantised. Random models, {seeds} of each, {len(X)} tokens; each row shows the worst. Written by",
-        f"`bench/gguf_logits.py` on {date.today()}.", "",
+        f"llama.cpp (llama-cpp-python {version('llama-cpp-python')}, on the CPU) against the oracle on the numbers of",
+        f"the same file, dequantised. Random models, {seeds} of each, {len(X)} tokens; a row shows the worst of them.",
+        f"Written by `bench/gguf_logits.py` on {date.today()}.", "",
         "| model | type | llama.cpp | compared | precision | verdict | error | of allowed | at line |",
         f"|{'---|' * 9}",
     ]  # fmt: skip
@@ -190,7 +192,8 @@ def page(rows, seeds):
                 f"| {run.family}, {run.size} | {run.type} | {how} | {view} | {report.precision} | {verdict} | "
                 f"{line.error:.1e} | {share:.2f} | {line.line.removeprefix('10.')} |"
             )
-    return "\n".join([*lines, "", "Declared is" + meaning[0], "", *meaning[2].strip().splitlines(), ""])
+    listed = [f"- {line[:10].strip()}: {line[10:]}" for line in table.splitlines()]
+    return "\n".join([*lines, "", f"Declared is the{what}:", "", *listed, "", rest.strip(), ""])
 
 
 RUNS = [
