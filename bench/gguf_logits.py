@@ -10,12 +10,13 @@ in `trace/names.py`.  The oracle's parameters are the numbers of the file, dequa
 Nobody has to believe in a tolerance.  Declared is the precision of the coarsest step that llama.cpp takes:
 
 float32   float32 weights, with its cache in float32
-float16   float16 weights; its default cache; GPT-2 always, as GELU is looked up in a table of float16
+float16   float16 weights; its default cache; GPT-2 always, as it looks GELU up in a table of float16
 bfloat16  quantised weights: it rounds the other factor of each product to 8 bits, with one scale for 32 numbers
 
 "Of allowed" is the part of the allowed error that was needed; allowed is, as everywhere, 8 times what the oracle itself
-loses in that precision on these inputs.  For quantised weights bfloat16 is a stand-in, as coarse as 8 bits but not the
-same rounding: agreement there is loose, and a fault that changes less than bfloat16 does is not seen.
+loses in that precision on these inputs.  Line by line, GPT-2 is allowed float16 in line 8 alone.  For quantised weights
+bfloat16 is a stand-in, as coarse as 8 bits but not the same rounding: agreement there is loose, and a fault that changes
+less than bfloat16 does is not seen.
 """
 
 import argparse
