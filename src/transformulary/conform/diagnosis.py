@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.conform.compared import Comparison, matrix
-from transformulary.conform.description import describe
+from transformulary.conform.description import Base, Heads, describe
 from transformulary.conform.mistakes import MISTAKES, NAMES, Mistake
 from transformulary.conform.projection import Projection, finite, relevant
 from transformulary.errors import AlgorithmError
@@ -29,6 +29,8 @@ Array = NDArray[Any]
 
 #: A mistake explains a value if it leaves no more than is allowed there, or than this, many roundings of float64.
 SLACK = 1e-11
+#: The norms' lines of Algorithm 10: what they add last.
+BETA = {"5": "beta_1", "7": "beta_2", "10": "beta"}
 #: Mistakes that leave at most this multiple of what the best one leaves explain a value as well.
 ALIKE = 3.0
 
@@ -140,7 +142,22 @@ class Lockstep:
             if not local:
                 self.adopted |= {mistake.key: layer for mistake, layer in mistakes}
             return Finding(path, error, self.allowed(path), mistakes, remaining, others, since=tuple(gap))
-        return Finding(path, error, self.allowed(path), about=describe(ours, theirs), since=tuple(gap))
+        return Finding(path, error, self.allowed(path), about=self._about(path, ours, theirs), since=tuple(gap))
+
+    def _about(self, path: str, ours: Array, theirs: Array) -> str:
+        """What the difference looks like, beside what the line adds something to."""
+        step, X = parse(path), self._comparison.base(path)
+        label, l = step.steps[0].label, dict(step.steps[0].indices).get("l", 0) - 1
+        if X is not None and label == "6":
+            W = self.theta.W[l]
+            return describe(ours, theirs, Base(X, "X", "what the line adds"), Heads(W.W_o, W.b_o, self.config.H))
+        if X is not None:
+            return describe(ours, theirs, Base(X, "X", "what the line adds"))
+        if label not in BETA or step.name or len(step.steps) > 1:
+            return describe(ours, theirs)
+        beta = getattr(self.theta, BETA[label])
+        beta = beta if label == "10" else beta[l]
+        return describe(ours, theirs, Base(beta[:, None] + 0 * ours, "beta", "what beta is added to"))
 
     def _layers(self) -> range:
         return range(1, self.config.L + 1)
