@@ -89,14 +89,17 @@ def softmax_with(s, extra):
     return torch.cat([s, extra.expand(*s.shape[:-1], -1)], -1).softmax(-1)[..., : s.shape[-1]]
 
 
-def rotated(y, cos, sin):
-    a, b = y.chunk(2, -1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
-
-
-def angles(attn, t, dtype=torch.float64):
+def rotates_by(attn, angles, kept=lambda table: table):
+    """`attn` rotates by angles(t, frequency), from tables of cosines and sines that are `kept` in some form."""
     frequency = attn.s.base ** (-torch.arange(0, attn.d, 2, dtype=torch.float64) / attn.d)
-    return t.to(dtype)[:, None] * frequency.to(dtype)
+
+    def rope(y, offset=0):
+        angle = angles(torch.arange(y.shape[2])[:, None], frequency).double()
+        cos, sin = kept(angle.cos()), kept(angle.sin())
+        a, b = y.chunk(2, -1)
+        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+    attn.rope = rope
 
 
 # Line 3: the embedding.
@@ -197,13 +200,7 @@ def _(model):
     "tokens 2-12 of 12 differ, by no more than rounding to float16 does", sizes=LLAMA,
 )  # fmt: skip
 def _(model):
-    attn = attention(model)
-
-    def rope(y, offset=0):
-        angle = angles(attn, torch.arange(y.shape[2]), torch.float16).double()
-        return rotated(y, angle.cos(), angle.sin())
-
-    attn.rope = rope
+    rotates_by(attention(model), lambda t, frequency: t.half() * frequency.half())
 
 
 @real(
@@ -212,13 +209,7 @@ def _(model):
     "tokens 2-12 of 12 differ, by no more than rounding to bfloat16 does", sizes=LLAMA,
 )  # fmt: skip
 def _(model):
-    attn = attention(model)
-
-    def rope(y, offset=0):
-        angle = angles(attn, torch.arange(y.shape[2]))
-        return rotated(y, angle.cos().bfloat16().double(), angle.sin().bfloat16().double())
-
-    attn.rope = rope
+    rotates_by(attention(model), lambda t, frequency: t * frequency, lambda table: table.bfloat16().double())
 
 
 @real(
@@ -227,13 +218,7 @@ def _(model):
     "tokens 9-12 of 12 differ", sizes=LLAMA,
 )  # fmt: skip
 def _(model):
-    attn = attention(model)
-
-    def rope(y, offset=0):
-        angle = angles(attn, torch.arange(y.shape[2]) % CHUNK)
-        return rotated(y, angle.cos(), angle.sin())
-
-    attn.rope = rope
+    rotates_by(attention(model), lambda t, frequency: t % CHUNK * frequency)
 
 
 @real(

@@ -104,7 +104,18 @@ def test_heads(theirs, words):
     assert said.startswith(words)
 
 
-@pytest.mark.parametrize("heads", [Heads(W_o.T, b_o[:6], 4), Heads(W_o, b_o, 3)], ids=["wide", "outside"])
+@pytest.mark.parametrize(
+    "heads",
+    [Heads(W_o.T, b_o[:6], 4), Heads(W_o, b_o, 3), Heads(np.ones((6, 6)), b_o[:6], 3)],
+    ids=["wide", "outside", "singular"],
+)
 def test_heads_that_cannot_be_told(heads):
-    """Where W_o has more columns than rows, or could not have given this, nothing is said of heads."""
+    """Where W_o has more columns than rows, is singular, or could not have given this, nothing is said of heads."""
     assert heads.apart(RNG.standard_normal((len(heads.W_o), 9))) is None
+
+
+def test_rounding_is_no_difference():
+    """What is allowed in a low precision does not hide where the difference is."""
+    noisy = changed(slice(None), slice(4, 7)) + 1e-3 * RNG.standard_normal((6, 9))
+
+    assert describe(OURS, noisy, allowed=1e-2) == "tokens 5-7 of 9 differ"

@@ -36,9 +36,14 @@ class Heads:
 
     def apart(self, added: Array) -> Array | None:
         """The output of every head, (H, d_mid, ell), from what attention adds; None where W_o does not tell."""
-        joined = added - (np.zeros_like(added) + self.b_o[:, None])
-        Y, _, rank, _ = np.linalg.lstsq(self.W_o, joined, rcond=None)
-        if rank < self.W_o.shape[1] or np.abs(self.W_o @ Y - joined).max() > EQUAL * np.abs(joined).max():
+        W, joined = np.asarray(self.W_o), added - (np.zeros_like(added) + self.b_o[:, None])
+        if W.shape[0] < W.shape[1]:
+            return None
+        try:
+            Y = np.linalg.solve(W, joined) if W.shape[0] == W.shape[1] else np.linalg.lstsq(W, joined, rcond=None)[0]
+        except np.linalg.LinAlgError:
+            return None
+        if not np.abs(W @ Y - joined).max() <= EQUAL * np.abs(joined).max():
             return None
         return np.asarray(Y.reshape(self.H, -1, added.shape[1]))
 
@@ -52,13 +57,16 @@ class Base:
     rest: str
 
 
-def describe(ours: Array, theirs: Array, base: Base | None = None, heads: Heads | None = None) -> str:
+def describe(
+    ours: Array, theirs: Array, base: Base | None = None, heads: Heads | None = None, allowed: float = 0.0
+) -> str:
     """What the difference of two values looks like.
 
     Args:
         ours, theirs: the values, tokens as columns.
         base: a part that both have, if it is known: then the rest is described.
         heads: how the rest is made of heads.
+        allowed: the error that is agreement, relative to the largest number of ours.
     """
     if np.shape(ours) != np.shape(theirs):
         return f"its shape is {np.shape(theirs)}, and should be {np.shape(ours)}"
@@ -68,13 +76,14 @@ def describe(ours: Array, theirs: Array, base: Base | None = None, heads: Heads 
         strange = np.asarray(~np.isfinite(theirs))
         where = _among(np.asarray(strange.any(0)), "tokens", ", in ")
         return f"{int(strange.sum())} of {theirs.size} numbers are not finite{where}"
+    noise = allowed * float(np.abs(ours).max())
     if base is None or not base.value.any():
-        return _description(ours, theirs)
+        return _description(ours, theirs, noise)
     rest = ours - base.value
     a, b = _coefficients(theirs, base.value, rest)
     if _explains(a * base.value + b * rest, ours, theirs) and abs(a - 1) > LEFT:
         return f"{base.name} is multiplied by {a:.4g}" + (f", and {base.rest} by {b:.4g}" if abs(b - 1) > LEFT else "")
-    return _description(rest, theirs - base.value, base.rest, heads)
+    return _description(rest, theirs - base.value, noise, base.rest, heads)
 
 
 def _coefficients(theirs: Array, *parts: Array) -> Array:
@@ -82,10 +91,10 @@ def _coefficients(theirs: Array, *parts: Array) -> Array:
     return np.asarray(np.linalg.lstsq(table, theirs.ravel(), rcond=None)[0])
 
 
-def _description(ours: Array, theirs: Array, it: str = "it", heads: Heads | None = None) -> str:
+def _description(ours: Array, theirs: Array, noise: float, it: str = "it", heads: Heads | None = None) -> str:
     if moved := next(_moved(ours, theirs, it), ""):
         return moved
-    tokens, rows = (_wrong(ours, theirs, axis) for axis in (0, 1))
+    tokens, rows = (_wrong(ours, theirs, axis, noise) for axis in (0, 1))
     before, after = (heads.apart(ours), heads.apart(theirs)) if heads else (None, None)
     places = [_among(tokens, "tokens"), _among(rows, "rows")]
     patterns = _changed(ours[:, tokens], theirs[:, tokens], it)
@@ -98,10 +107,10 @@ def _description(ours: Array, theirs: Array, it: str = "it", heads: Heads | None
     return f"{place or 'all rows and tokens'} differ{_slightly(ours, theirs)}"
 
 
-def _wrong(ours: Array, theirs: Array, axis: int | tuple[int, int]) -> Array:
-    """Where something differs, along the axes that are left."""
-    change = np.abs(theirs - ours)
-    return np.asarray((change > EQUAL * change.max()).any(axis))
+def _wrong(ours: Array, theirs: Array, axis: int | tuple[int, int], noise: float = 0.0) -> Array:
+    """Where something differs by more than noise, along the axes that are left."""
+    change = np.abs(theirs - ours)  # something does, so half of the largest change is no noise
+    return np.asarray((change > min(max(noise, EQUAL * change.max()), change.max() / 2)).any(axis))
 
 
 def _explains(candidate: Array, ours: Array, theirs: Array) -> bool:

@@ -146,18 +146,17 @@ class Lockstep:
 
     def _about(self, path: str, ours: Array, theirs: Array) -> str:
         """What the difference looks like, beside what the line adds something to."""
-        step, X = parse(path), self._comparison.base(path)
+        step, X, base, heads = parse(path), self._comparison.base(path), None, None
         label, l = step.steps[0].label, dict(step.steps[0].indices).get("l", 0) - 1
-        if X is not None and label == "6":
-            W = self.theta.W[l]
-            return describe(ours, theirs, Base(X, "X", "what the line adds"), Heads(W.W_o, W.b_o, self.config.H))
         if X is not None:
-            return describe(ours, theirs, Base(X, "X", "what the line adds"))
-        if label not in BETA or step.name or len(step.steps) > 1:
-            return describe(ours, theirs)
-        beta = getattr(self.theta, BETA[label])
-        beta = beta if label == "10" else beta[l]
-        return describe(ours, theirs, Base(beta[:, None] + 0 * ours, "beta", "what beta is added to"))
+            base = Base(X, "X", "what the line adds")
+            W = self.theta.W[l]
+            heads = Heads(W.W_o, W.b_o, self.config.H) if label == "6" else None
+        elif label in BETA and len(step.steps) == 1 and not step.name:
+            beta = getattr(self.theta, BETA[label])
+            column = (beta if label == "10" else beta[l])[:, None]
+            base = Base(column + np.zeros_like(ours), "beta", "what beta is added to")
+        return describe(ours, theirs, base, heads, self.allowed(path))
 
     def _layers(self) -> range:
         return range(1, self.config.L + 1)
