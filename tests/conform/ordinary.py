@@ -243,10 +243,13 @@ class Block(nn.Module):
 
     def forward(self, x):
         has = self.has
+        if has("post-norm") or has("post-norm-final"):
+            x = self.ln_1(x + self.attn(x))
+            return self.ln_2(x + self.mlp(x))
         h = self.ln_1(x, self.ln_2 if has("norm-2-for-1") else None)
         a = self.attn(x if has("attention-on-X") else h)
         x = a if has("no-residual-6") else h + a if has("residual-overwritten-6") else x + a
-        h = self.ln_2(x, self.ln_1 if has("norm-1-for-2") else None)
+        h = h if has("parallel") else self.ln_2(x, self.ln_1 if has("norm-1-for-2") else None)
         m = self.mlp(h)
         return m if has("no-residual-8") else h + m if has("residual-overwritten-8") else x + m
 
@@ -295,7 +298,7 @@ class Ordinary(nn.Module):
             e = e + self.wpe(t)
         for block in self.blocks:
             e = block(e)
-        return self.head(self.ln_f(e))
+        return self.head(e if self.has("post-norm") else self.ln_f(e))
 
 
 PLACES = {

@@ -5,9 +5,10 @@ import random
 from dataclasses import replace
 
 import pytest
+import torch
 
-from conform.ordinary import GEMMA, GPT, LLAMA, NEO, build
-from transformulary.conform.mistakes import MISTAKES
+from conform.ordinary import GEMMA, GPT, LLAMA, NEO, PLACES, build
+from transformulary.conform.mistakes import MISTAKES, ORDER
 from transformulary.conform.run import conform
 from transformulary.oracle.source import read
 
@@ -45,9 +46,8 @@ def layered(mistake):
     return not mistake.line.startswith("10.") or mistake.line in LAYERED
 
 
-def report_of(kind, faults, places=None):
-    sizes = replace(KINDS[kind], faults=faults)
-    model, table, ref = build(sizes, **({"places": places} if places else {}))
+def report_of(kind, faults, places=None, dtype=torch.float64):
+    model, table, ref = build(replace(KINDS[kind], faults=faults), places=places or PLACES, dtype=dtype)
     return conform(model, ref, tokens=X, table=table, decoding=False)
 
 
@@ -107,7 +107,7 @@ def test_nothing_is_wrongly_named(kind, faults):
 LOGITS = {"10.11": "head:out"}
 
 
-@pytest.mark.parametrize("key", ["act-GELU", "no-scale", "W_o-transposed", "positions-from-1"])
+@pytest.mark.parametrize("key", ["act-GELU", "no-scale", "W_o-transposed", "positions-from-1", "sample-variance"])
 def test_logits_alone_are_enough(key):
     """From the last line alone the mistake and its layer are named, and what was not seen is said."""
     mistake = next(m for m in MISTAKES if m.key == key)
@@ -117,6 +117,43 @@ def test_logits_alone_are_enough(key):
 
     assert [fault.key for fault in report.faults] == [key]
     assert report.unseen == ("2", "3", "5", "6", "7", "8", "10")
+
+
+@pytest.mark.parametrize("view", [None, LOGITS], ids=["all lines", "logits"])
+@pytest.mark.parametrize("order", ORDER, ids=lambda m: m.key)
+def test_another_order_of_the_lines_is_named(order, view):
+    """Post-norm is one fault of the whole model; a second mistake beside it is found as well."""
+    report = report_of("gpt", {order.key: 0, "no-mask": 0}, view)
+
+    assert [fault.key for fault in report.faults] == [order.key, "no-mask"]
+    assert report.agreement < 1e-11
+
+
+def test_a_pair_seen_in_the_logits_alone_is_named():
+    """Two mistakes in different layers are both named from the last line."""
+    report = report_of("gpt", {"no-b_o": 1, "act-GELU": 3}, LOGITS)
+
+    assert {(fault.key, fault.where) for fault in report.faults} == {("no-b_o", "layer 1"), ("act-GELU", "layer 3")}
+
+
+@pytest.mark.parametrize("layer", [0, 3])
+def test_a_fault_below_the_rounding_of_single_values_is_found(layer):
+    """The sample variance, in bfloat16: no value shows it, the pattern of all of them does, and where."""
+    report = report_of("gpt", {"sample-variance": layer}, dtype=torch.bfloat16)
+
+    assert [fault.key for fault in report.faults] == ["sample-variance"]
+    assert report.faults[0].where.endswith("layer 3" if layer else "every layer")
+    assert "hidden in the rounding" in report.faults[0].says
+    assert all(row.status == "agrees" for row in report.rows)
+
+
+@pytest.mark.parametrize("key", ["eps-1e-06", "norm-in-half", "act-GELU", "mask-finite-10"])
+def test_what_cannot_be_seen_is_said(key):
+    """A fault too small for bfloat16 is not reported as absent: it stands among what cannot be told from rounding."""
+    report = report_of("gpt", {key: 3}, dtype=torch.bfloat16)
+
+    assert report.status == 0
+    assert next(m.says for m in MISTAKES if m.key == key) in report.invisible
 
 
 def test_an_unknown_difference_is_called_that():
@@ -142,7 +179,7 @@ def test_every_mistake_changes_a_line_that_is_there():
             if label:
                 lines.setdefault(f"{source.numbers[name]}.{label}", []).append(ast.unparse(node.value))
 
-    lost = [(m.key, at) for m in MISTAKES for at, (old, _) in m.changes.items()
+    lost = [(m.key, at) for m in (*MISTAKES, *ORDER) for at, (old, _) in m.changes.items()
             if not any(text.count(old) == 1 for text in lines.get(at, []))]  # fmt: skip
 
     assert lost == []

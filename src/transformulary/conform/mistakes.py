@@ -120,9 +120,13 @@ NORM_FORMULA = (
 )  # fmt: skip
 
 
+def _normed(parameters: str) -> str:
+    return f"columns((NORM[c.norm](X[:, t], {parameters}, c) for t in range(ell)))"
+
+
 def _norm_line(line: str, gamma: str, beta: str) -> tuple[Mistake, ...]:
     """The mistakes that lines 5, 7 and 10 share: a norm that is missing or of the wrong numbers."""
-    usual = f"columns((NORM[c.norm](X[:, t], {gamma}, {beta}, c) for t in range(ell)))"
+    usual = _normed(f"{gamma}, {beta}")
     of, n = f"(X, {gamma}, {beta}, c)", line.partition(".")[2]
     return (
         _mistake(line, f"no-norm-{n}", "the norm is missing", usual, "X"),
@@ -146,6 +150,7 @@ BLOCK = (
     _mistake("10.6", "window-narrower", "the window is one token too narrow", MASK, f"wider({MASK}, -1)"),
     _mistake("10.6", "mask-cycle", "the masks of the layers alternate the other way round", MASK, "c.mask[(l + 1) % len(c.mask)]"),
     *_norm_line("10.7", "theta.gamma_2[l]", "theta.beta_2[l]"),
+    _mistake("10.7", "parallel", "the MLP reads what attention reads: both stand beside each other", _normed("theta.gamma_2[l], theta.beta_2[l]"), "X_tilde"),
     _mistake("10.7", "norm-1-for-2", "the parameters of the first norm are used", "theta.gamma_2[l], theta.beta_2[l]", "theta.gamma_1[l], theta.beta_1[l]"),
 )  # fmt: skip
 
@@ -176,10 +181,38 @@ OUTPUT = (
     _mistake("10.11", "softmax-over-tokens", "softmax normalises over the tokens instead of the vocabulary", "softmax(W_u @ X + theta.b_u[:, None])", "softmax((W_u @ X + theta.b_u[:, None]).T).T"),
 )  # fmt: skip
 
+#: Norms elsewhere: a whole model of another order of lines.  What stands after line 8 is written before what reads it.
+ORDER = tuple(
+    _mistake(
+        "10.5", key, f"the norms stand after the residual sums (post-norm), before them in this model{more}",
+        _normed("theta.gamma_1[l], theta.beta_1[l]"), f"({_normed('theta.gamma_2[l - 1], theta.beta_2[l - 1]')} if l else X)",
+        "10.6", "X + MHAttention", "X_tilde + MHAttention",
+        "10.7", "theta.gamma_2[l], theta.beta_2[l]", "theta.gamma_1[l], theta.beta_1[l]",
+        "10.8", "X + theta.W_mlp2", "X_tilde + theta.W_mlp2",
+        "10.10", _normed("theta.gamma, theta.beta"), last,
+    )
+    for key, more, last in (
+        ("post-norm", "; the final norm is missing", _normed("theta.gamma_2[c.L - 1], theta.beta_2[c.L - 1]")),
+        ("post-norm-final", "", f"(lambda X: {_normed('theta.gamma, theta.beta')})({_normed('theta.gamma_2[c.L - 1], theta.beta_2[c.L - 1]')})"),
+    )
+)  # fmt: skip
+
 #: Every known mistake of a decoder, in the order of the lines.
 MISTAKES: tuple[Mistake, ...] = (
     *EMBEDDING, *BLOCK, *PROJECTIONS, *ROTATION, *SCORES, *NORM_FORMULA, *MLP, *OUTPUT,
 )  # fmt: skip
+
+BY_KEY = {mistake.key: mistake for mistake in (*MISTAKES, *ORDER)}
+
+#: Algorithms that lines 6 and the norms of Algorithm 10 call.
+_CALLED = {"6": {"4", "4r", "5"}} | {line: {"6", "6r"} for line in ("3a", "5", "7", "10")}
+
+
+def acts_at(mistake: Mistake, label: str) -> bool:
+    """Whether a mistake can change the value of line `label` of Algorithm 10, computed from right inputs."""
+    lines = mistake.changes
+    return f"10.{label}" in lines or any(n.partition(".")[0] in _CALLED.get(label, ()) for n in lines)
+
 
 #: What their expressions use beside the oracle's own names.
 NAMES: dict[str, Any] = {name: value for name, value in vars(wrong).items() if callable(value)} | {"Full": Full}

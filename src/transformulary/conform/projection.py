@@ -2,7 +2,7 @@
 
 Where every number of a line agrees within what its precision allows, a small fault may still be there: GELU's
 exact form in bfloat16, say.  Each known mistake predicts a whole pattern of changes; the difference that is left
-is projected on it, over all lines and layers where the mistake would act.  A coefficient near 1 is the
+is projected on it, over all lines where the mistake would act, in all layers and in each.  A coefficient near 1 is the
 mistake, near 0 its absence; the noise of the coefficient is estimated from the rounding of the oracle itself.
 """
 
@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from transformulary.conform.mistakes import MISTAKES, Mistake
+from transformulary.conform.mistakes import BY_KEY, Mistake
+from transformulary.oracle.path import parse
 
 Array = NDArray[Any]
 
@@ -24,31 +25,38 @@ Array = NDArray[Any]
 CERTAIN = 6.0
 #: A coefficient this near to 1 is the mistake, this near to 0 its absence.
 NEAR = 0.3
-#: Algorithms that line 6 and the norms of Algorithm 10 call.
-CALLED = {"6": {"4", "4r", "5"}} | {line: {"6", "6r"} for line in ("3a", "5", "7", "10")}
-
-
-def relevant(label: str) -> list[Mistake]:
-    """The known mistakes that can change the value of line `label` of Algorithm 10, computed from right inputs."""
-    called = CALLED.get(label, set())
-    return [m for m in MISTAKES if any(n == f"10.{label}" or n.partition(".")[0] in called for n in m.changes)]
 
 
 @dataclass
 class _Sum:
+    """Of one mistake over some lines, each weighted by how little rounding there is."""
+
     on_residual: float = 0.0
     on_noise: float = 0.0
     length: float = 0.0
     variance: float = 0.0
 
+    def __add__(self, other: _Sum) -> _Sum:
+        return _Sum(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
 
 @dataclass(frozen=True)
 class Suspicion:
-    """A mistake, how much of it the difference holds (1 = all of it), and the standard deviation of that number."""
+    """A mistake, and how much of it the difference holds.
+
+    layer        where; 0 in a line outside of layers, and if it is in all of them,
+    everywhere   which is then true
+    coefficient  1 = all of it, 0 = none
+    deviation    the standard deviation of the coefficient, from the rounding of the oracle
+    gain         what the mistake explains of the difference, in squares of the rounding
+    """
 
     mistake: Mistake
+    layer: int
+    everywhere: bool
     coefficient: float
     deviation: float
+    gain: float
 
     @property
     def found(self) -> bool:
@@ -66,37 +74,48 @@ class Projection:
 
     def __init__(self, noise: Mapping[str, Array]) -> None:
         self.noise = noise
-        self._sums: dict[str, _Sum] = {}
+        self._sums: dict[str, dict[int, _Sum]] = {}
 
     def add(self, path: str, mistake: Mistake, ours: Array, changed: Array, theirs: Array) -> None:
         """At `path`: our value, what it would be with the mistake, and what was seen."""
-        predicted = changed - ours
-        length = float((predicted * predicted).sum())
-        if path not in self.noise or not length or not math.isfinite(length):
+        noise, predicted = self.noise.get(path), changed - ours
+        if noise is None or not noise.any() or not predicted.any() or not math.isfinite(float(predicted.sum())):
             return
-        noise, total = self.noise[path], self._sums.setdefault(mistake.key, _Sum())
-        total.on_residual += float(((theirs - ours) * predicted).sum())
-        total.on_noise += float((noise * predicted).sum())
-        total.length += length
-        total.variance += float((noise * noise * predicted * predicted).sum())
+        weight = 1 / float((noise * noise).mean())
+        new = _Sum(
+            weight * float(((theirs - ours) * predicted).sum()),
+            weight * float((noise * predicted).sum()),
+            weight * float((predicted * predicted).sum()),
+            weight * weight * float((noise * noise * predicted * predicted).sum()),
+        )
+        by_layer = self._sums.setdefault(mistake.key, {})
+        layer = parse(path).layer
+        by_layer[layer] = by_layer.get(layer, _Sum()) + new
 
     def suspicions(self) -> list[Suspicion]:
-        """Every mistake that would act somewhere, the surest first."""
-        named = {mistake.key: mistake for mistake in MISTAKES}
-        found = []
-        for key, s in self._sums.items():
-            deviation = math.hypot(math.sqrt(s.variance), s.on_noise) / s.length
-            found.append(Suspicion(named[key], s.on_residual / s.length, deviation))
-        return sorted(found, key=lambda f: abs(f.coefficient - 1))
+        """Every mistake that would act somewhere: everywhere, if no layer is surely without it; else by layer."""
+        return [s for key, by_layer in self._sums.items() for s in _places(BY_KEY[key], by_layer)]
 
 
-def independent(found: Iterable[Suspicion]) -> list[Suspicion]:
-    """Of mistakes that were found by projection, one for each line: the one whose coefficient is nearest to 1."""
-    best: dict[str, Suspicion] = {}
-    for suspicion in found:
-        if suspicion.found:
-            best.setdefault(suspicion.mistake.line, suspicion)
-    return list(best.values())
+def _places(mistake: Mistake, by_layer: Mapping[int, _Sum]) -> list[Suspicion]:
+    whole = _suspicion(mistake, 0, sum(by_layer.values(), _Sum()), everywhere=any(by_layer))
+    single = [_suspicion(mistake, layer, s) for layer, s in by_layer.items()]
+    return [whole] if whole.found and not any(s.excluded for s in single) else single
+
+
+def _suspicion(mistake: Mistake, layer: int, s: _Sum, everywhere: bool = False) -> Suspicion:
+    deviation = math.hypot(math.sqrt(s.variance), s.on_noise) / s.length
+    gain = 2 * s.on_residual - s.length
+    return Suspicion(mistake, layer, everywhere, s.on_residual / s.length, deviation, gain)
+
+
+def independent(suspicions: Iterable[Suspicion]) -> list[Suspicion]:
+    """Of mistakes that were found, one for each line and layer: the one that explains most."""
+    chosen: list[Suspicion] = []
+    for s in sorted((s for s in suspicions if s.found), key=lambda s: -s.gain):
+        if not any(s.mistake.line == c.mistake.line and (not s.layer or c.layer in (0, s.layer)) for c in chosen):
+            chosen.append(s)
+    return chosen
 
 
 def finite(value: Any) -> TypeGuard[Array]:

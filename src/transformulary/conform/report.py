@@ -205,7 +205,7 @@ def faults_of(findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
     of: dict[str, list[tuple[Mistake, Finding, int]]] = {}
     unexplained = []
     for finding in _fewest(findings):
-        own = _layer(finding.path)
+        own = parse(finding.path).layer
         for mistake, layer in finding.mistakes:
             of.setdefault(mistake.key, []).append((mistake, finding, layer or own))
         if not finding.mistakes:
@@ -213,31 +213,55 @@ def faults_of(findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
     return (*(_known(entries, L) for entries in of.values()), *_unknown(unexplained, L))
 
 
-def hidden_faults(suspicions: Iterable[Suspicion], findings: Sequence[Finding]) -> tuple[Fault, ...]:
+def hidden_faults(suspicions: Iterable[Suspicion], findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
     """Mistakes that no value shows by itself, found in the pattern of all differences."""
-    faults = []
     named = {mistake.line for finding in findings for mistake, _ in finding.mistakes}
+    of: dict[str, list[Suspicion]] = {}
     for s in independent(s for s in suspicions if s.mistake.line not in named):
-        number, _, label = s.mistake.line.partition(".")
-        sure = f"{s.coefficient:.2f} of it is there, give or take {s.deviation:.2f}"
-        says = f"{s.mistake.says} (hidden in the rounding of single values: {sure})"
-        faults.append(Fault(s.mistake.key, f"Algorithm {number}, line {label}", "", says, 0.0, 0.0, ()))
-    return tuple(faults)
+        of.setdefault(s.mistake.key, []).append(s)
+    return tuple(_hidden(group, L) for group in of.values())
+
+
+def _hidden(group: list[Suspicion], L: int) -> Fault:
+    mistake, weakest = group[0].mistake, max(group, key=lambda s: s.deviation / s.coefficient)
+    number, _, label = mistake.line.partition(".")
+    sure = f"{weakest.coefficient:.2f} of it is there, give or take {weakest.deviation:.2f}"
+    says = f"{mistake.says} (hidden in the rounding of single values: {sure})"
+    where = _where({s.layer or (0 if s.everywhere else -1) for s in group}, L)
+    return Fault(mistake.key, f"Algorithm {number}, line {label}", where, says, 0.0, 0.0, ())
+
+
+def invisible_in(suspicions: Iterable[Suspicion]) -> tuple[str, ...]:
+    """The mistakes that cannot be told from rounding, with the layers if that is so in some layers only."""
+    of: dict[str, list[Suspicion]] = {}
+    for s in suspicions:
+        of.setdefault(s.mistake.says, []).append(s)
+    hidden = {says: [s.layer for s in group if not (s.found or s.excluded)] for says, group in of.items()}
+    return tuple(
+        says if len(layers) == len(of[says]) else f"{says} ({_where(set(layers), 0)})"
+        for says, layers in hidden.items() if layers
+    )  # fmt: skip
 
 
 def _fewest(findings: Sequence[Finding]) -> list[Finding]:
-    """Where several mistakes explain a value equally well: the one that explains most values."""
-    count = Counter(m.key for f in findings for m in (*(m for m, _ in f.mistakes), *f.others))
+    """Where several mistakes explain a value equally well: those that explain most values."""
+    count = Counter(
+        key for f in findings for key in {m.key for mistakes in (f.mistakes, *f.alike) for m, _ in mistakes}
+    )
     chosen = []
     for f in findings:
-        if f.others:
-            layer, all_of = f.mistakes[0][1], (f.mistakes[0][0], *f.others)
-            best = max(all_of, key=lambda m: count[m.key])
-            others = tuple(m for m in all_of if m is not best)
-            chosen.append(replace(f, mistakes=((best, layer), *f.mistakes[1:]), others=others))
-        else:
-            chosen.append(f)
+        best = max((f.mistakes, *f.alike), key=lambda mistakes: sum(count[m.key] for m, _ in mistakes))
+        alike = tuple(mistakes for mistakes in (f.mistakes, *f.alike) if mistakes is not best)
+        chosen.append(replace(f, mistakes=best, alike=alike))
     return chosen
+
+
+def _instead(mistake: Mistake, f: Finding) -> set[str]:
+    """What explains a value as well as this mistake does: other mistakes, or the same in another layer."""
+    kept = {(m.key, layer) for m, layer in f.mistakes}
+    own = next(layer for m, layer in f.mistakes if m is mistake)
+    new = [(m, at) for mistakes in f.alike if (mistake, own) not in mistakes for m, at in mistakes]
+    return {m.says if m is not mistake else f"the same in layer {at}" for m, at in new if (m.key, at) not in kept}
 
 
 def _known(entries: list[tuple[Mistake, Finding, int]], L: int) -> Fault:
@@ -250,8 +274,7 @@ def _known(entries: list[tuple[Mistake, Finding, int]], L: int) -> Fault:
         where = f"in line{'s' if len(lines) > 1 else ''} {' and '.join(lines)} of Algorithm 10" + (
             where and f", {where}"
         )
-    common = set.intersection(*({m.says for m in f.others} for f in findings))
-    others = tuple(m.says for m in findings[0].others if m.says in common)
+    others = tuple(sorted(set.intersection(*(_instead(mistake, f) for f in findings))))
     return Fault(
         mistake.key, f"Algorithm {number}, line {label}", where, mistake.says, max(f.error for f in findings),
         max(f.remaining for f in findings), tuple(f.path for f in findings), others,
@@ -290,24 +313,20 @@ def _unknown(findings: list[Finding], L: int) -> list[Fault]:
         number, _, label = line.rpartition("/")[2].partition(".")
         label = label.partition(":")[0]
         since = (
-            f"; the fault may be in lines {', '.join(dict.fromkeys(group[0].since))} as well, which were not seen"
+            f"; the fault may be in lines {', '.join(group[0].since)} as well, which were not seen"
             if group[0].since
             else ""
         )
         error = max(f.error for f in group)
         size = f"by {error:.1e} (allowed {group[0].allowed:.0e})" if error < float("inf") else "altogether"
         says = f"differs {size}, and no known mistake explains it: {about}{since}"
-        where = _where({_layer(f.path) or -1 for f in group}, L)
+        where = _where({parse(f.path).layer or -1 for f in group}, L)
         faults.append(
             Fault(
                 "", f"Algorithm {number}, line {label}", where, says, error, float("nan"), tuple(f.path for f in group)
             )
         )
     return faults
-
-
-def _layer(path: str) -> int:
-    return next((i for step in parse(path).steps for name, i in step.indices if name == "l"), 0)
 
 
 def _lines_of_10(labels: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from transformulary.conform.allowance import Allowance
@@ -10,10 +11,11 @@ from transformulary.conform.candidates.candidate import Candidate
 from transformulary.conform.candidates.opened import candidates_of
 from transformulary.conform.candidates.places import Table
 from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
+from transformulary.conform.mistakes import ORDER
 from transformulary.conform.notes import AGREES, DIFFERS, NOTE, Note
 from transformulary.conform.projection import Suspicion
 from transformulary.conform.reference import Reference, reference
-from transformulary.conform.report import Report, faults_of, hidden_faults, line_of, rows_of
+from transformulary.conform.report import Report, faults_of, hidden_faults, invisible_in, line_of, rows_of
 from transformulary.conform.tokens import compare_ids
 from transformulary.conform.weights import compare_weights
 from transformulary.errors import CandidateError, TokenError
@@ -63,16 +65,28 @@ def conform(
         errors += [(path, error, allowed(path)) for path, error in run.errors.items()]
         findings += run.findings
         seen |= {line_of(path) for path in run.errors}
+    ordered = _of_another_order(found[0], ref, x, findings)
+    findings = ordered or findings
     if not errors and not notes:
         raise CandidateError(f"{found[0].name} shows no line of Algorithm 10; there is nothing to compare.")
     unseen = [] if "10.1" in seen else _unseen(ref, seen)
     return Report(
         candidate=found[0].name, against=ref.name, precision=found[0].precision, ell=len(x),
         rows=rows_of(errors, unseen), notes=tuple(notes),
-        faults=(*faults_of(findings, ref.config.L), *hidden_faults(suspicions, findings)),
-        agreement=_agreement(errors, findings), unseen=tuple(unseen),
-        invisible=tuple(s.mistake.says for s in suspicions if not (s.found or s.excluded)),
+        faults=(*faults_of(findings, ref.config.L), *hidden_faults(suspicions, findings, ref.config.L)),
+        agreement=_agreement([e for e in errors if not ordered or e[0] == "10.11"], findings), unseen=tuple(unseen),
+        invisible=invisible_in(suspicions),
     )  # fmt: skip
+
+
+def _of_another_order(c: Candidate, ref: Reference, x: Sequence[int], findings: Sequence[Finding]) -> list[Finding]:
+    """What explains the output of a model whose lines stand in another order; nothing if that does not."""
+    if c.own or "10.11" not in c.seen or all(finding.mistakes for finding in findings):
+        return []
+    output = replace(c, seen={"10.11": c.seen["10.11"]})
+    run = Lockstep(output.seen, ref.config, x, ref.theta, AllowedHere(output, ref, x), order=True)
+    found = [finding for finding in run.findings if any(mistake in ORDER for mistake, _ in finding.mistakes)]
+    return [replace(finding, since=()) for finding in found]
 
 
 def _unseen(ref: Reference, seen: set[str]) -> list[str]:

@@ -49,6 +49,11 @@ class Path:
     steps: tuple[Step, ...]
     name: str = ""
 
+    @property
+    def layer(self) -> int:
+        """The layer, from 1; 0 outside of layers."""
+        return next((i for step in self.steps for name, i in step.indices if name == "l"), 0)
+
     def __str__(self) -> str:
         return "/".join(map(str, self.steps)) + (f":{self.name}" if self.name else "")
 

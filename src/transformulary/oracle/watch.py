@@ -71,6 +71,8 @@ class Watch:
     variants  other ways to compute some lines; each is off until `on` holds its key, and with which layer
     names     what the expressions of the variants use beside the names of the oracle
     inside    says of a member of a line, by its path, whether the hook sees what is computed within it
+    always    variants that hold throughout; the others change what they leave
+    given     path -> the value of a whole line that is known: it is not computed, and the hook does not see it
     """
 
     def __init__(
@@ -79,16 +81,18 @@ class Watch:
         variants: Iterable[Variant] = (),
         names: Mapping[str, Any] | None = None,
         inside: Callable[[str], bool] | None = None,
+        always: Iterable[Variant] = (),
     ) -> None:
         self.hook, self.wanted = hook, inside
         self.on: Mapping[str, int] = {}  # variant -> the layer (from 1) in which it holds, 0 = in every layer
+        self.given: Mapping[str, Any] = {}
         self.stack: list[tuple[Step, bool]] = []
         self.frozen: dict[str, Any] | None = None  # path -> what the hook put there, while the hook looks away
         self.replaced: dict[str, Any] = {}
         self.computing: list[Callable[[], Any]] = []
         self.names, self.variants = dict(names or {}), tuple(variants)
         scope: dict[str, Any] = {"__name__": "watched", "_watch": self, "gradient": self.gradient, **self.names}
-        for code in _compiled(self.variants):
+        for code in _compiled(self.variants, tuple(always)):
             exec(code, scope)
         self.algorithms = SimpleNamespace(**{name: scope[name] for name in read().functions})
 
@@ -100,9 +104,13 @@ class Watch:
         `refines`: one member of the line before, whose step it replaces.  So does a line that begins while
         another of the same algorithm is computed: the loss, whose lines come before that of the gradient.
         """
+        if self.frozen == {} and "l" not in indices:  # nobody looks, and the layer stays
+            return compute()
         member, refines = refines, refines or bool(self.stack and self.stack[-1][0].number == number)
         self.stack.append((Step(number, label, tuple((k, v + 1) for k, v in indices.items())), refines))
         try:
+            if shown and self.given and self.frozen is None and (path := self._path("")) in self.given:
+                return self.given[path]
             if member and self.wanted and self.frozen is None and not self.wanted(self._path("")):
                 with self._constant({}):
                     value = compute()
@@ -111,9 +119,10 @@ class Watch:
             if not shown:
                 return value
             self.computing.append(compute)
-            value = self._pass("", value)
-            self.computing.pop()
-            return value
+            try:
+                return self._pass("", value)
+            finally:
+                self.computing.pop()
         finally:
             self.stack.pop()
 
@@ -172,15 +181,15 @@ class Watch:
 
 
 @lru_cache(maxsize=8)
-def _compiled(variants: tuple[Variant, ...]) -> tuple[CodeType, ...]:
+def _compiled(variants: tuple[Variant, ...], always: tuple[Variant, ...]) -> tuple[CodeType, ...]:
     files = dict.fromkeys(read().files.values())
-    return tuple(compile(_instrumented(path, variants), str(path), "exec") for path in files)
+    return tuple(compile(_instrumented(path, variants, always), str(path), "exec") for path in files)
 
 
-def _instrumented(path: FilePath, variants: tuple[Variant, ...]) -> ast.Module:
+def _instrumented(path: FilePath, variants: tuple[Variant, ...], always: tuple[Variant, ...]) -> ast.Module:
     """One file of the oracle with hooks; the algorithms that it imports are the watched ones, already there."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    watch = _Hooks(read(), path, variants)
+    watch = _Hooks(read(), path, variants, always)
     tree.body = [watch.visit(node) for node in tree.body if not _imports_algorithms(node)]
     return ast.fix_missing_locations(tree)
 
@@ -192,8 +201,10 @@ def _imports_algorithms(node: ast.stmt) -> bool:
 class _Hooks(ast.NodeTransformer):
     """Put hooks into the functions of one file."""
 
-    def __init__(self, source: Source, path: FilePath, variants: tuple[Variant, ...]) -> None:
-        self.source, self.path, self.variants = source, path, variants
+    def __init__(
+        self, source: Source, path: FilePath, variants: tuple[Variant, ...], always: tuple[Variant, ...]
+    ) -> None:
+        self.source, self.path, self.variants, self.always = source, path, variants, always
         self.number = self.label = ""
         self.loops: list[str] = []  # index variables of the loops around a statement
         self.members: list[str] = []  # and of the comprehensions around an expression
@@ -245,6 +256,8 @@ class _Hooks(ast.NodeTransformer):
         return node
 
     def _line(self, value: ast.expr, label: str) -> ast.expr:
+        for variant in self.always:
+            value = self._changed(variant, value, label) or value
         others = {v.key: self._hooked(new, label) for v in self.variants if (new := self._changed(v, value, label))}
         usual = self._hooked(value, label)
         if others:

@@ -1,0 +1,144 @@
+"""Which known mistakes explain a value: one in every layer, one in a single layer, or two.
+
+Two mistakes are looked for where their changes, each tried alone, add up best to the difference that is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transformulary.conform.mistakes import Mistake
+from transformulary.errors import AlgorithmError
+
+Array = NDArray[np.float64]
+#: A value with some mistakes: key -> the layer in which it is, 0 = every layer.
+Compute = Callable[[Mapping[str, int]], Array]
+#: Mistakes with their layers.
+Mistakes = tuple[tuple[Mistake, int], ...]
+
+#: What is left of a difference that is explained in float64, at most: many roundings.
+EXACT = 1e-11
+#: Explanations that leave at most this multiple of what the best one leaves are as good.
+ALIKE = 3.0
+#: Numbers of a value by which pairs are chosen, pairs that are tried, and first ones of a pair whose second is sought.
+NUMBERS, PAIRS, FIRST = 4096, 60, 4
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Mistakes that explain a value.
+
+    mistakes   with the layer of each, 0 = every layer
+    remaining  the error that is left with them
+    alike      other explanations that leave as little
+    """
+
+    mistakes: Mistakes
+    remaining: float
+    alike: tuple[Mistakes, ...] = ()
+
+
+@dataclass
+class Search:
+    """`Search(...).explanation()`, or None.
+
+    compute  the value with some mistakes
+    error    of such a value against what was seen
+    ours     the value without a mistake
+    theirs   what was seen
+    bound    the error that counts as explained
+    levels   mistakes that may be there; where some are exact, the levels after theirs are not tried
+    logs     whether these are probabilities, whose logarithms add up
+    """
+
+    compute: Compute
+    error: Callable[[Array], float]
+    ours: Array
+    theirs: Array
+    bound: float
+    levels: Iterable[Iterable[Mistakes]]
+    logs: bool = False
+    _tried: list[tuple[float, Mistakes]] = field(default_factory=list)
+
+    def explanation(self) -> Explanation | None:
+        """The explanation that leaves least, if that is below the bound."""
+        changes: list[Array] = []
+        for level in self.levels:
+            new = [(some, value) for some in level if (value := self._try(some)) is not None]
+            changes += [self._change(value) for some, value in new if len(some) == 1]
+            if self._exact:
+                break
+        return self._best() or self._pair(np.array(changes))
+
+    @property
+    def _exact(self) -> bool:
+        return any(error <= EXACT for error, _ in self._tried)
+
+    def _try(self, mistakes: Mistakes) -> Array | None:
+        """The value with these mistakes; None where they change nothing, or make no sense for this model."""
+        value = tried(self.compute, {mistake.key: layer for mistake, layer in mistakes})
+        if value is None or (np.shape(value) == np.shape(self.ours) and np.array_equal(value, self.ours)):
+            return None
+        self._tried.append((self.error(value), mistakes))
+        return value
+
+    def _best(self) -> Explanation | None:
+        """Of what was tried."""
+        good = sorted((t for t in self._tried if t[0] <= self.bound), key=lambda t: t[0])
+        if not good:
+            return None
+        remaining, mistakes = good[0]
+        size = len(mistakes)
+        most = ALIKE * max(remaining, 2.0**-50)
+        return Explanation(mistakes, remaining, tuple(m for e, m in good[1:] if e <= most and len(m) == size))
+
+    def _pair(self, changes: Array) -> Explanation | None:
+        singles = [tried for tried in self._tried if len(tried[1]) == 1]
+        if len(singles) < 2:
+            return None
+        for level in self._pairs(singles, changes):
+            for pair in level:
+                self._try(pair)
+            if self._exact:
+                break
+        return self._best()
+
+    def _pairs(self, singles: list[tuple[float, Mistakes]], changes: Array) -> Iterator[list[Mistakes]]:
+        """Pairs to try: those whose changes add up best, then every second one beside the best single ones."""
+        places = [mistakes[0] for _, mistakes in singles]
+        missing = self._change(self.theirs)
+        alone = changes @ missing * -2 + (changes * changes).sum(1)
+        together = alone[:, None] + alone + 2 * changes @ changes.T  # the square that is left, less a constant
+        order = np.argsort(together, axis=None, kind="stable")
+        pairs = ((i, j) for i, j in zip(*np.unravel_index(order, together.shape), strict=True) if i < j)
+        two = ((places[i], places[j]) for i, j in pairs if places[i][0] is not places[j][0])
+        yield list(islice(two, PAIRS))
+        for i in np.argsort([error for error, _ in singles], kind="stable")[:FIRST]:
+            yield [(places[i], other) for other in places if other[0] is not places[i][0]]
+
+    def _change(self, value: Array) -> Array:
+        """What a value differs by from ours, as some of its numbers; not finite or of another shape: nothing."""
+        if np.shape(value) != np.shape(self.ours) or not np.isfinite(value).all():
+            return np.zeros(min(self.ours.size, NUMBERS))
+        change = (self._scaled(value) - self._scaled(self.ours)).ravel()
+        return change[:: -(-change.size // NUMBERS)][:NUMBERS] if change.size > NUMBERS else change
+
+    def _scaled(self, value: Array) -> Array:
+        if not self.logs:
+            return value
+        logs = np.log(np.maximum(value, 1e-300))
+        return np.asarray(logs - logs.mean(0))
+
+
+def tried(compute: Compute, on: Mapping[str, int]) -> Array | None:
+    """The value with some mistakes; None where they make no sense for this model."""
+    try:
+        with np.errstate(all="ignore"):
+            return compute(on)
+    except (AlgorithmError, ValueError, IndexError, AttributeError, TypeError, ZeroDivisionError):
+        return None
