@@ -25,16 +25,18 @@ def run(folder, *options):
 
 
 def test_demo(small, tmp_path, capsys):
-    """Six steps: text, training, saving, writing, comparing, looking; a model that transformers' format holds."""
+    """Seven steps: text, training, saving, writing, comparing, looking, diagnosing; a model in transformers' format."""
     status = run(tmp_path)
 
     out = capsys.readouterr().out
     assert status == 0
-    assert re.findall(r"^(\d) of 6  (\w+)", out, re.MULTILINE) == [
+    assert re.findall(r"^(\d) of 7  (\w+)", out, re.MULTILINE) == [
         ("1", "text"), ("2", "training"), ("3", "the"), ("4", "writing"), ("5", "comparing"), ("6", "looking"),
+        ("7", "diagnosing"),
     ]  # fmt: skip
     assert "the package index cannot be reached" in out
     assert "Algorithm 10: 9 of 9 lines that compute a value agree, largest relative error" in out
+    assert "Algorithm 10, line 8, every layer: the activation is the exact form of GELU.\n" in out
     assert {p.name for p in tmp_path.iterdir()} == {"attention.html", "attention.png", "model", "pseudocode.txt"}
     assert json.loads((tmp_path / "model" / "config.json").read_text())["model_type"] == "gpt2"
     assert "8      X ← X + W_mlp2^l GELU_tanh(" in (tmp_path / "pseudocode.txt").read_text(encoding="utf-8")
@@ -82,6 +84,18 @@ def test_a_line_that_disagrees(small, tmp_path, capsys):
 
     assert status == 1
     assert "DISAGREES" in capsys.readouterr().out
+
+
+def test_without_the_example(small, tmp_path, capsys, monkeypatch):
+    """Where the example is not installed, the last step is one line: why, and the command for a clone."""
+    monkeypatch.setattr(demo, "EXAMPLE", tmp_path / "ordinary_gpt.py")
+
+    assert run(tmp_path / "demo") == 0
+
+    after = capsys.readouterr().out.partition("7 of 7")[2].splitlines()
+    assert "not part of the package" in after[1]
+    assert f"conform examples/ordinary_gpt.py --against {tmp_path / 'demo' / 'model'}" in after[1]
+    assert after[2] == ""
 
 
 @pytest.mark.parametrize("options", [("--seconds", "0"), ("--seconds", "nan"), ("--tokens", "-1"), ("--seed", "-1")])

@@ -12,7 +12,8 @@ from conform.ordinary import GPT, build
 from transformulary.conform import Candidate, Functions, Reference, conform
 from transformulary.conform.candidates.places import make_table, read_table
 from transformulary.conform.candidates.propose import propose
-from transformulary.conform.reference import reference
+from transformulary.conform.reference import PRESETS, reference
+from transformulary.conform.run import ELL
 from transformulary.errors import CandidateError
 
 X = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -152,6 +153,46 @@ def test_functions_that_cannot_be_compared(functions, says):
         conform(functions if "atention" not in functions else Functions(functions), "gpt2", tokens=X)
 
 
+def test_a_function_that_ignores_its_mask():
+    """One head without a mask is the same mistake as a model without one."""
+    report = conform({"attention": lambda X, Z, weights, mask: attention(X, Z, weights, mask | True)}, "gpt2", tokens=X)
+
+    assert [fault.key for fault in report.faults] == ["no-mask"]
+
+
+def post_norm(tokens, weights):
+    X, mask = embedding(tokens, weights), np.tril(np.ones((len(tokens), len(tokens)), bool))
+    for layer in weights.layers:
+        X = layer_norm(X + mha(X, X, layer, mask), layer.gamma_1, layer.beta_1)
+        X = layer_norm(X + mlp(X, layer), layer.gamma_2, layer.beta_2)
+    return X @ weights.W_u.T
+
+
+def test_a_model_of_another_order_beside_functions():
+    """Of a file with functions and a post-norm model, both faults are named; what is left is left by both."""
+    report = conform({"attention": lambda *a: attention(*a, scale=1), "model": post_norm}, "gpt2", tokens=X)
+
+    assert [fault.key for fault in report.faults] == ["scale-no-root", "post-norm"]
+    assert report.agreement < 1e-14
+
+
+def test_a_file_without_such_a_function(tmp_path):
+    """A file whose functions have other names: they are named, and those that can be compared."""
+    file = tmp_path / "mine.py"
+    file.write_text("def layernorm(X, gamma, beta):\n    return X\n")
+
+    with pytest.raises(CandidateError, match=r"mine.py has layernorm; what can be compared is .*layer_norm\(X, gamma"):
+        conform(file, "gpt2")
+
+
+@pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
+def test_no_size_is_the_number_of_tokens(config):
+    """A sum over the wrong axis is an error of shapes: no size of the tiny models is the usual number of tokens."""
+    sizes = (config.N_V, config.ell_max, config.L, config.H, config.d_e, config.d_attn, config.d_mlp)
+
+    assert ELL not in sizes
+
+
 def test_nan_is_a_difference():
     """A function that returns no numbers disagrees; it is never passed over."""
     report = conform({"layer_norm": lambda X, g, b: X * np.nan}, "gpt2", tokens=X)
@@ -192,6 +233,7 @@ def test_values_are_enough():
 
     assert report.status == 1
     assert "no known mistake explains it" in report.answer[0]
+    assert "the fault may be in lines 3, 5, 6, 7, 8, 10 as well, which were not seen" in report.answer[0]
 
 
 def test_a_table_of_ones_own(tmp_path):

@@ -1,15 +1,18 @@
 """Every code block of README and docs runs, and prints what it says it prints.
 
-python   the blocks of one document are one program, run from top to bottom in an empty folder
+python   the blocks of one document are one program, run from top to bottom in a folder that holds examples/ alone;
+         a block that begins with `# NAME.py` is that file, too
 pycon    the same as an interactive session: what is printed is compared
 console  each `$ command` runs in that folder; the lines below it are compared with what it prints on stdout
-         (a command that fails: on stderr).  `...` stands for any text, alone on a line for any lines.
+         (or, if that is nothing, on stderr).  `...` stands for any text, alone on a line for any lines;
+         3e-16 or 3.1e-16 for whatever rounding in float64 leaves on this machine.
 """
 
 import contextlib
 import doctest
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -49,9 +52,14 @@ def commands(block: Block) -> list[tuple[str, str, int]]:
     return [(m[1], m[2], block.line + block.text.count("\n", 0, m.start())) for m in found]
 
 
+#: What rounding leaves in float64, as it is written in the documents (escaped) and as it may be printed.
+ROUNDING, ANY_ROUNDING = re.compile(r"\d(\\\.\d)?e\\-1[4-7]"), r"(\d(\.\d)?e-1[4-9]|0(\.0)?e\+00)"
+
+
 def matches(expected: str, printed: str) -> bool:
     """Whether the output is the expected one, `...` standing for anything."""
-    lines = [re.escape(line).replace(r"\.\.\.", ".*") + "\n" for line in expected.strip().splitlines()]
+    escaped = [re.escape(line).replace(r"\.\.\.", ".*") + "\n" for line in expected.strip().splitlines()]
+    lines = [ROUNDING.sub(lambda _: ANY_ROUNDING, line) for line in escaped]
     pattern = "".join(r"(?:.*\n)*" if line == ".*\n" else line for line in lines)
     return re.fullmatch(pattern, printed.strip() + "\n") is not None
 
@@ -64,12 +72,14 @@ def run_console(block: Block, document: str) -> None:
         if command.startswith(NOT_RUN):
             continue
         done = subprocess.run(command, shell=True, capture_output=True, env=environment)
-        printed = (done.stderr if done.returncode else done.stdout).decode()
+        printed = (done.stdout or done.stderr).decode()
         assert matches(expected, printed), f"{document}:{line}: `{command}` printed\n{printed}instead of\n{expected}"
 
 
 def run_python(block: Block, document: str, names: dict[str, object]) -> None:
-    """Run a block as the next part of its document's program."""
+    """Run a block as the next part of its document's program, and keep it if it is a file."""
+    if file := re.match(r"# (\w+\.py)\n", block.text):
+        Path(file[1]).write_text(block.text, encoding="utf-8")
     exec(compile("\n" * (block.line - 1) + block.text, document, "exec"), names)
 
 
@@ -87,6 +97,7 @@ def test_the_blocks_of_a_document_run(path, tmp_path, capsys):
     """What a reader types in, from top to bottom, does what the document says."""
     names: dict[str, object] = {"__name__": "__main__"}
     document = path.relative_to(ROOT).as_posix()
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     with contextlib.chdir(tmp_path):
         for block in blocks(path):
             if block.language == "console":
@@ -122,8 +133,11 @@ def test_links_lead_somewhere(path):
         ("a\n...\nd\n", "a\nb\nc\nd\n", True),
         ("a\n...\n", "a\nb\nc\n", True),
         ("a.c\n", "abc\n", False),
+        ("to 3e-16, 1.2e-15\n", "to 0e+00, 4.5e-16\n", True),
+        ("to 3e-16\n", "to 3e-12\n", False),
+        ("to 3e-12\n", "to 2e-12\n", False),
     ],
 )
 def test_elision(expected, printed, equal):
-    """`...` in a line stands for text of that line, `...` alone for any number of lines; nothing else does."""
+    """`...` in a line stands for text of that line, alone for any lines, a rounding for any rounding; nothing else."""
     assert matches(expected, printed) == equal

@@ -30,6 +30,9 @@ VERBS = {
     "Find what is wrong": ("conform", "vectors"),
 }
 
+#: What a verb that runs a model takes for one: all that `formats.open_source` finds.
+MODEL_HELP = "a model: a folder, a file (GGUF too), or the name of one in the Hugging Face cache"
+
 HEAD = """\
 usage: transformulary VERB ...      (`tfy` for short)
 

@@ -1,4 +1,4 @@
-"""transformulary attention FOLDER --prompt TEXT --out FILE: what every head looks at, as one HTML page or one PNG
+"""transformulary attention MODEL --prompt TEXT --out FILE: what every head looks at, as one HTML page or one PNG
 
 The page needs no network and no other file: choose a layer and a head, point at a weight. Rows are
 queries (the token that asks), columns are keys (the token that is asked).
@@ -8,13 +8,12 @@ import argparse
 import json
 from pathlib import Path
 
+from transformulary.cli import MODEL_HELP
 from transformulary.errors import CheckpointError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "folder", metavar="FOLDER", type=Path, help="a model: the folder that `train --out` has written"
-    )
+    parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     parser.add_argument("--prompt", metavar="TEXT", required=True, help="what the model reads, at most ell_max tokens")
     parser.add_argument(
         "--out", metavar="FILE", type=Path, default=Path("attention.html"), help="FILE.html or FILE.png (%(default)s)"
@@ -36,9 +35,9 @@ def run(args: argparse.Namespace) -> int:
     suffix(args.out)  # a wrong name is told before the model is loaded
     from transformulary.models import load
 
-    loaded = load(args.folder)
+    loaded = load(args.model)
     if loaded.tokenizer is None:
-        raise CheckpointError(f"{args.folder} has no tokenizer: without its vocabulary a prompt has no token ids.")
+        raise CheckpointError(f"{args.model} has no tokenizer: without its vocabulary a prompt has no token ids.")
     view = attention(loaded.model, loaded.tokenizer, args.prompt, args.bos).only(args.layer, args.head)
     view.save(args.out)
     told = {"file": str(args.out), "tokens": view.tokens, "layers": list(view.layers), "heads": list(view.heads)}

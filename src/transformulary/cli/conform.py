@@ -5,7 +5,7 @@ CANDIDATE is one of
                 which returns a PyTorch model; docs/conform.md shows both
   a folder of dumps, or one .npz or .safetensors file: values by path, from a program in any language
   a folder with a checkpoint
-  transformers, ours   what that library computes from MODEL
+  transformers, ours   what that library computes from the MODEL of --against
 
 The answer stands in the last lines. Exit status: 0 everything seen agrees, 1 something differs, 2 no comparison.
 """
@@ -15,16 +15,19 @@ import json
 import sys
 from pathlib import Path
 
+from transformulary.cli import MODEL_HELP
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("candidate", metavar="CANDIDATE", help="what is compared (see above)")
     parser.add_argument(
         "--against", metavar="MODEL", default="gpt2",
-        help="what is right: a model's folder, or paper, gpt2, llama: a tiny one with random parameters (%(default)s)",
+        help=f"what is right, {MODEL_HELP}; or paper, gpt2, llama: a tiny one with random parameters "
+        "(default: %(default)s)",
     )  # fmt: skip
     given = parser.add_mutually_exclusive_group()
-    given.add_argument("--text", metavar="TEXT", default="", help="what both read (default: 12 ids)")
-    given.add_argument("--tokens", metavar="1,2,3", help="its token ids, from 0 (default: 12 ids)")
+    given.add_argument("--text", metavar="TEXT", default="", help="what both read (default: 11 ids)")
+    given.add_argument("--tokens", metavar="1,2,3", help="its token ids, from 0 (default: 11 ids)")
     parser.add_argument(
         "--places", metavar="FILE.toml", help="where a PyTorch model shows its lines (default: by class)"
     )

@@ -2,8 +2,9 @@
 
 In about two minutes on two processor cores: fetches text, learns a vocabulary, trains a decoder-only transformer
 (Algorithm 13), saves it in GPT-2's format, lets it write (Algorithm 14), compares it with the oracle line by line
-(Algorithm 10), and writes its pseudocode and its attention into a folder.  A model that is already there is used
-again.  Needs pip install 'transformulary[torch,plot]'.
+(Algorithm 10), and writes its pseudocode and its attention into a folder.  Last it gives the model's weights to an
+ordinary PyTorch GPT with a mistake, and says which line that is.  A model that is already there is used again.
+Needs pip install 'transformulary[torch,plot]'.
 
 Results are on stdout, progress is on stderr.  Exit status: 0 done, 1 a line of the model disagrees with the paper.
 """
@@ -56,6 +57,8 @@ TRAINING: dict[str, Any] = {
 #: Text to continue, where the training text is Shakespeare and where it is not.
 PROMPTS = ("ROMEO.\nBut soft! What", "The ")
 FACTS = "demo.json"
+#: The GPT with a mistake; in a clone it is there.
+EXAMPLE = Path(__file__).parents[3] / "examples" / "ordinary_gpt.py"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,6 +106,8 @@ def run(args: argparse.Namespace) -> int:
     agrees = compare(loaded.model, tokens)
     step(6, f"looking: pseudocode and attention, in {folder}")
     look(loaded.model, loaded.tokenizer, prompt, folder)
+    step(7, "diagnosing: an ordinary PyTorch GPT that has this model's weights and one wrong line")
+    diagnose(model)
     print(ending(folder, prompt))
     return 0 if agrees else 1
 
@@ -119,7 +124,7 @@ def known(model: Path) -> dict[str, Any] | None:
 
 def step(number: int, what: str) -> None:
     """One line that says what happens now."""
-    print(f"\n{number} of 6  {what}", flush=True)
+    print(f"\n{number} of 7  {what}", flush=True)
 
 
 def train(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
@@ -290,6 +295,22 @@ def look(model: DTransformer, tokenizer: Tokenizer, prompt: str, folder: Path) -
     print(f"        {folder / 'pseudocode.txt'}: every line that this model computes, with its sizes")
     print(f"        {folder / 'attention.html'}: who looks at whom; open it in a browser")
     print(f"        {folder / 'attention.png'}: the same, all heads in one picture")
+
+
+def diagnose(model: Path) -> None:
+    """Step 7: which line of the example is wrong."""
+    example = Path(os.path.relpath(EXAMPLE)) if EXAMPLE.is_file() else Path("examples", EXAMPLE.name)
+    how = f"{command()} conform {example} --against {shlex.quote(str(model))}"
+    if not EXAMPLE.is_file():
+        print(f"        the example is not part of the package. From a clone of the repository: {how}")
+        return
+    from transformulary.conform import conform
+
+    with waiting("comparing it with the oracle"):
+        report = conform(EXAMPLE, model, decoding=False)
+    print(f"        $ {how}")
+    for sentence in report.answer:
+        print(f"        {sentence}")
 
 
 def ending(folder: Path, prompt: str) -> str:

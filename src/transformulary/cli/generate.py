@@ -1,9 +1,9 @@
-"""transformulary generate FOLDER --prompt TEXT: continue a text with a trained model.
+"""transformulary generate MODEL --prompt TEXT: continue a text with a trained model.
 
 Algorithm 14.  What continues the prompt is written while it is generated, without the prompt; it ends after --tokens
 tokens, at the end of a text, or before the first stop string.  Filters apply in this order: temperature, top-k, top-p.
 
-What you do not give is taken from FOLDER/generation_config.json: temperature, top_k, top_p, do_sample (false is
+What you do not give is taken from the model's generation_config.json: temperature, top_k, top_p, do_sample (false is
 temperature 0), max_new_tokens, eos_token_id.  The defaults below are for what it does not say.  A key there that
 changes the text in another way (num_beams, repetition_penalty, ...) is refused.
 """
@@ -14,6 +14,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from transformulary.cli import MODEL_HELP
 from transformulary.errors import CheckpointError, require
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
-    add("folder", metavar="FOLDER", help="a model with its tokenizer, as `transformulary train` writes it")
+    add("model", metavar="MODEL", help=MODEL_HELP)
     add("--prompt", default="", metavar="TEXT", help="the text to continue (default: '', the beginning of a text)")
     add("--tokens", type=int, metavar="N", help="how many tokens to generate at most (default: 200)")
     add(
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     require("torch", "torch", "generating text")
     from transformulary import models
 
-    continuation = _continuation(models.load(args.folder), args)
+    continuation = _continuation(models.load(args.model), args)
     pieces = []
     for piece in continuation:
         pieces.append(piece)
@@ -75,9 +76,9 @@ def _continuation(loaded: "Loaded", args: argparse.Namespace) -> "Continuation":
 
     if loaded.tokenizer is None:
         raise CheckpointError(
-            f"{args.folder} has no tokenizer.json, so a text has no token ids. Put it beside the model."
+            f"{args.model} has no tokenizer.json, so a text has no token ids. Put it beside the model."
         )
-    N_V, where = loaded.model.config.N_V, f"{args.folder}/generation_config.json"
+    N_V, where = loaded.model.config.N_V, f"{args.model}/generation_config.json"
     defaults = Defaults.read(loaded.generation, N_V, where)
     ell_gen = 200 if defaults.ell_gen is None else defaults.ell_gen
     ell_gen = ell_gen if args.tokens is None else args.tokens

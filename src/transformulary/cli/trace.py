@@ -11,6 +11,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from transformulary.cli import MODEL_HELP
 from transformulary.errors import TokenError
 
 if TYPE_CHECKING:
@@ -19,11 +20,7 @@ if TYPE_CHECKING:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "model",
-        metavar="MODEL",
-        help="a folder, a file, or the name of a model in the Hugging Face cache",
-    )
+    add("model", metavar="MODEL", help=MODEL_HELP)
     given = parser.add_mutually_exclusive_group(required=True)
     given.add_argument("--text", metavar="TEXT", help="what the model reads, by its own tokenizer")
     given.add_argument("--tokens", metavar="IDS", type=_ids, help="token ids instead, from 0: 15496,11,995")

@@ -142,7 +142,7 @@ BLOCK = (
     _mistake("10.6", "residual-overwritten-6", "attention is added to the normed X, which overwrites the residual stream", "X + MHAttention", "X_tilde + MHAttention"),
     _mistake("10.6", "no-residual-6", "the residual connection around attention is missing", "X + MHAttention", "MHAttention"),
     _mistake("10.6", "attention-on-X", "attention reads X instead of its norm", "MHAttention(X_tilde, X_tilde,", "MHAttention(X, X,"),
-    _mistake("10.6", "no-mask", "there is no causal mask", MASK, "Full()"),
+    _mistake("10.6", "no-mask", "there is no causal mask", MASK, "Full()", "4.5", "where(Mask(t_z, t_x), S, -inf)", "S"),
     _mistake("10.6", "mask-transposed", "the mask is transposed: tokens look at later ones", MASK, f"turned({MASK})"),
     _mistake("10.6", "mask-strict", "the mask leaves out the token itself", MASK, f"strict({MASK})"),
     _mistake("10.6", "mask-ahead", "the mask lets a token see one token ahead", MASK, f"ahead({MASK})"),
@@ -184,7 +184,7 @@ OUTPUT = (
 #: Norms elsewhere: a whole model of another order of lines.  What stands after line 8 is written before what reads it.
 ORDER = tuple(
     _mistake(
-        "10.5", key, f"the norms stand after the residual sums (post-norm), before them in this model{more}",
+        "10.5", key, f"the norms stand after the residual sums (post-norm) and should stand before them (pre-norm){more}",
         _normed("theta.gamma_1[l], theta.beta_1[l]"), f"({_normed('theta.gamma_2[l - 1], theta.beta_2[l - 1]')} if l else X)",
         "10.6", "X + MHAttention", "X_tilde + MHAttention",
         "10.7", "theta.gamma_2[l], theta.beta_2[l]", "theta.gamma_1[l], theta.beta_1[l]",

@@ -1,4 +1,4 @@
-"""What is found beside the lines: of the tokens, the weights, the decoding."""
+"""What is found beside the lines: of the tokens, the weights, what functions return, empty rows, the decoding."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ AGREES, DIFFERS, UNSEEN, NOTE = "agrees", "differs", "not seen", "note"
 
 @dataclass(frozen=True)
 class Note:
-    """One finding: kind is "tokens", "weights" or "decoding"; a "note" is neither right nor wrong by itself."""
+    """One finding; a "note" is neither right nor wrong by itself.
+
+    kind: "tokens", "weights", "results", "masks" or "decoding"
+    """
 
     kind: str
     status: str

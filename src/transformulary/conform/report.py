@@ -313,7 +313,7 @@ def _unknown(findings: list[Finding], L: int) -> list[Fault]:
         number, _, label = line.rpartition("/")[2].partition(".")
         label = label.partition(":")[0]
         since = (
-            f"; the fault may be in lines {', '.join(group[0].since)} as well, which were not seen"
+            f"; the fault may be in lines {', '.join(dict.fromkeys(group[0].since))} as well, which were not seen"
             if group[0].since
             else ""
         )

@@ -48,9 +48,9 @@ def compare_weights(theirs: Mapping[str, Array], theta: Theta, config: DTransfor
         theirs: by their names, in any layout; q, k and v apart or as one.
     """
     ours = dict(reference_tensors(theta, config))
-    joint = dict(_joint(theta, config))
-    left = {name: np.asarray(value, dtype=np.float64) for name, value in theirs.items()}
-    size = {name: float(np.linalg.norm(value)) for name, value in left.items()}
+    joint = dict(_joint(ours, config))
+    left = dict(theirs)
+    size = {name: float(np.linalg.norm(np.asarray(value, np.float64))) for name, value in left.items()}
     matches: list[Match] = []
     done: set[str] = set()
     for name, value in sorted({**joint, **ours}.items(), key=lambda pair: -pair[1].size):
@@ -136,9 +136,8 @@ def _bundle(W: Theta, l: int) -> Iterator[tuple[str, Array]]:
             yield f"{name}[{l}]", value
 
 
-def _joint(theta: Theta, c: DTransformerConfig) -> Iterator[tuple[str, Array]]:
+def _joint(ours: Mapping[str, Array], c: DTransformerConfig) -> Iterator[tuple[str, Array]]:
     """W_q, W_k and W_v of a layer, and their biases, as one."""
-    ours = dict(reference_tensors(theta, c))
     for l in range(1, c.L + 1):
         for kind in "Wb":
             parts = [ours.get(f"{kind}_{q}[{l}]") for q in "qkv"]

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from transformulary.conform.notes import Note
 from transformulary.errors import CandidateError
 
 Array = NDArray[Any]
@@ -23,10 +25,10 @@ class Candidate:
     precision  what it computed in: "float64", "float32", "bfloat16", "float16"
     lower      line ("10.5") -> the lower precision in which its published code computes that line on purpose
     x          its token ids, where it has its own tokenizer
-    weights    its parameters by its own names
+    weights    its parameters by its own names, as they are stored, bfloat16 as float32
     own        `seen` are results of functions that were each given the oracle's own values: no line
                depends on another one's result
-    decoding   what was found of its decoding: see `decoding.py`
+    notes      what was found beside its lines: see `decoding.py` and `attending.py`
     """
 
     name: str
@@ -36,7 +38,7 @@ class Candidate:
     x: tuple[int, ...] | None = None
     weights: Mapping[str, Array] = field(default_factory=dict)
     own: bool = False
-    decoding: tuple[Any, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def array(value: Any, what: str) -> Array:
@@ -47,6 +49,12 @@ def array(value: Any, what: str) -> Array:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise CandidateError(f"{what} is {type(value).__name__}, and must be an array of numbers.") from None
+
+
+def stored(value: torch.Tensor) -> Array:
+    """The numbers of a parameter, in its own memory where NumPy has its type; bfloat16 as float32, without loss."""
+    value = value.detach().cpu()
+    return np.asarray(value.float() if value.dtype == torch.bfloat16 else value)
 
 
 def precision_of(value: Any) -> str:

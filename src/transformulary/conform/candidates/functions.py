@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from transformulary.conform.candidates.attending import ATTENDING, ask_alone, output_of
 from transformulary.conform.candidates.candidate import Array, Candidate, array, precision_of
 from transformulary.conform.candidates.pytorch import failing, logits
+from transformulary.conform.notes import Note
 from transformulary.errors import CandidateError
 from transformulary.oracle import Theta, softmax, watched
 from transformulary.oracle.path import parse
@@ -86,7 +88,9 @@ def run_functions(
     """Call every function wherever the oracle has its line; candidates: the functions one by one, and `model`."""
     calls = _Calls(functions, config, x, theta)
     watched(calls.hook).DTransformer(list(x), theta, config)
-    found = [Candidate(name, calls.seen, _lowest(calls.kinds), own=True)] if calls.seen else []
+    found = (
+        [Candidate(name, calls.seen, _lowest(calls.kinds), own=True, notes=tuple(calls.notes))] if calls.seen else []
+    )
     if "model" in functions.functions:
         found.append(_whole(functions, config, x, theta, name))
     if not found:
@@ -106,6 +110,8 @@ class _Calls:
         self.f, self.c, self.x, self.theta = f, c, list(x), theta
         self.seen: dict[str, Array] = {}
         self.kinds: set[str] = set()
+        self.asked: set[str] = set()  # functions of attention that have been asked what they do with an empty row
+        self.notes: list[Note] = []
         self.latest: dict[str, Array] = {}  # value of the oracle by line: "10.5", "10.6/5.2/4.1"
         self.X: Array = np.zeros(0)  # the residual stream
 
@@ -125,11 +131,28 @@ class _Calls:
 
     def _call(self, kind: str, path: str, line: str, at: Mapping[str, int]) -> None:
         args = getattr(self, f"_{kind}")(line, at)
-        result = self.f.call(kind, *args)
+        value = self._value(kind, args)
+        if kind in ATTENDING - self.asked and value.shape[1:] == (len(self.x),) > (1,):
+            self.asked.add(kind)
+            self.notes.append(self._ask_alone(kind, *args))
+        self.seen[path] = self.X + value if kind in ("mha", "mlp") and value.shape == self.X.shape else value
+
+    def _value(self, kind: str, args: list[Any]) -> Array:
+        """The result of a function, tokens as columns; what is to be said of it goes to the notes."""
+        result, note = self.f.call(kind, *args), None
+        if kind in ATTENDING:
+            result, note = output_of(kind, result, len(self.x))
+        if note and note not in self.notes:
+            self.notes.append(note)
         self.kinds.add(precision_of(result))
         numbers = _one(array(result, SIGNATURES[kind]))
-        value = _probabilities(self.f, numbers) if kind == "unembedding" else self.f.turned(numbers)
-        self.seen[path] = self.X + value if kind in ("mha", "mlp") and value.shape == self.X.shape else value
+        return _probabilities(self.f, numbers) if kind == "unembedding" else self.f.turned(numbers)
+
+    def _ask_alone(self, kind: str, X: Array, Z: Array, weights: SimpleNamespace, _: Array) -> Note:
+        def call(weights: SimpleNamespace, mask: Array) -> Array:
+            return self._value(kind, [X, Z, weights, self.f.turned(mask)])
+
+        return ask_alone(kind, call, weights, len(self.x))
 
     def _embedding(self, line: str, at: Mapping[str, int]) -> list[Any]:
         return [self.x, all_weights(self.theta, self.c, self.f)]

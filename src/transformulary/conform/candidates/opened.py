@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
+from inspect import isfunction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -75,7 +76,7 @@ def _watched(
 ) -> Candidate:
     found = watch_model(model, ref.config, x, table, name)
     notes = check_decoding(model, x, found.precision, cached, bool(found.lower)) if decoding else ()
-    return Candidate(**{**vars(found), "x": ids, "decoding": tuple(notes)})
+    return Candidate(**{**vars(found), "x": ids, "notes": tuple(notes)})
 
 
 def _python(
@@ -89,6 +90,10 @@ def _python(
         model = of_folder(ref, load)
         table = table or _table(module, path)
         return [_watched(model, ref, x, table, path.stem, decoding, ids, getattr(module, "decode", None))]
+    if not own:
+        has = ", ".join(name for name, value in vars(module).items() if isfunction(value)) or "no function"
+        known = ", ".join(SIGNATURES.values())
+        raise CandidateError(f"{path} has {has}; what can be compared is {known}, or load(folder) -> a PyTorch model.")
     says = {"tokens": "TOKENS", "make": "ARRAY", "output": "OUTPUT"}
     said = {ours: getattr(module, name) for ours, name in says.items() if hasattr(module, name)}
     found = run_functions(Functions(own, **said), ref.config, x, ref.theta, path.stem)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from transformulary.conform.candidates.candidate import Array, Candidate, array, precision_of
+from transformulary.conform.candidates.candidate import Array, Candidate, array, precision_of, stored
 from transformulary.conform.candidates.places import Place, Table, table_for
 from transformulary.errors import CandidateError
 from transformulary.nn import evaluating
@@ -41,7 +41,7 @@ def watch_model(
         seen=seen,
         precision=model_precision(model),
         lower=table.lower,
-        weights={n: array(p, n) for n, p in model.named_parameters(remove_duplicate=False)},
+        weights={n: stored(p) for n, p in model.named_parameters(remove_duplicate=False)},
     )
 
 
