@@ -12,7 +12,8 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 import torch  # noqa: E402
 
-from conform.real_mistakes import REAL, page  # noqa: E402
+from conform.real import REAL  # noqa: E402
+from conform.real_mistakes import page  # noqa: E402
 from conform.test_faults import LOGITS  # noqa: E402
 from conform.test_real_mistakes import report_of  # noqa: E402
 from transformulary.files import write_atomically  # noqa: E402

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from conform.real_mistakes import REAL, X, page
+from conform.real import REAL, X
+from conform.real_mistakes import page
 from conform.test_faults import LOGITS
 from transformulary.conform.run import conform
 
