@@ -1,6 +1,6 @@
 """Plant every known mistake, and pairs of them, in ordinary PyTorch code; write what `conform` says as docs/faults.md.
 
-    python bench/faults.py [--pairs 40] [--only float64] [--view logits] [--out FILE]
+    python bench/faults.py [--pairs 40] [--only float64] [--view logits] [--jobs 2] [--out FILE]
 
 A row of the table is one precision and one view: all lines, or the logits alone.  Its columns:
 
@@ -15,9 +15,10 @@ import argparse
 import json
 import random
 import sys
-import time
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,15 +28,15 @@ import torch  # noqa: E402
 
 from conform.ordinary import PLACES, build  # noqa: E402
 from conform.test_faults import KINDS, LOGITS, TOLD, X, kind_of, layer_of, pairs  # noqa: E402
-from transformulary.conform.mistakes import MISTAKES  # noqa: E402
+from transformulary.conform.mistakes import MISTAKES, ORDER  # noqa: E402
 from transformulary.conform.run import conform  # noqa: E402
 from transformulary.files import write_atomically  # noqa: E402
 
 VIEWS = {"all lines": PLACES, "logits": LOGITS}
 PRECISIONS = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 COLUMNS = ("right mistake", "right line", "other line", "wrongly named", "not seen")
-SAYS = {m.key: m.says for m in MISTAKES}
-LINE = {m.key: m.line for m in MISTAKES}
+SAYS = {m.key: m.says for m in (*MISTAKES, *ORDER)}
+LINE = {m.key: m.line for m in (*MISTAKES, *ORDER)}
 #: Where a reader of Algorithm 10 sees a mistake of another algorithm.
 IN_LINE = {"4": {"6"}, "4r": {"6"}, "5": {"6"}, "6": {"5", "7", "10"}, "6r": {"5", "7", "10"}}
 
@@ -66,16 +67,14 @@ def due(faults):
     return lines
 
 
-def count(group, view, precision):
+def count(pool, group, view, precision):
     """How often each column; every case that is not plainly right goes to stderr."""
     found = Counter()
-    for kind, faults in group:
-        start = time.time()
-        result, answer = outcome(kind, faults, view, precision)
+    results = pool.map(outcome, *zip(*group, strict=True), repeat(view), repeat(precision))
+    for (kind, faults), (result, answer) in zip(group, results, strict=True):
         found[result] += 1
         if result != "right mistake":
-            seconds = round(time.time() - start, 1)
-            print(json.dumps([precision, view, kind, faults, result, seconds, answer]), file=sys.stderr, flush=True)
+            print(json.dumps([precision, view, kind, faults, result, answer]), file=sys.stderr, flush=True)
     return found
 
 
@@ -101,15 +100,16 @@ def main():
     parser.add_argument("--only", choices=PRECISIONS)
     parser.add_argument("--view", choices=VIEWS)
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "faults.md")
+    parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
-    torch.set_num_threads(1)
     rng, rows = random.Random(0), []
-    single = [(kind_of(m), {m.key: layer_of(m, rng)}) for m in TOLD]
-    for precision in [args.only] if args.only else PRECISIONS:
-        for view in [args.view] if args.view else VIEWS:
-            for what, group in (("one mistake", single), ("two mistakes", pairs(args.pairs, seed=1))):
-                rows.append((precision, view, what, count(group, view, precision)))
-                write_atomically(args.out, page(rows))
+    single = [(kind_of(m), {m.key: layer_of(m, rng)}) for m in TOLD] + [("gpt", {m.key: 0}) for m in ORDER]
+    with ProcessPoolExecutor(args.jobs, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        for precision in [args.only] if args.only else PRECISIONS:
+            for view in [args.view] if args.view else VIEWS:
+                for what, group in (("one mistake", single), ("two mistakes", pairs(args.pairs, seed=1))):
+                    rows.append((precision, view, what, count(pool, group, view, precision)))
+                    write_atomically(args.out, page(rows))
 
 
 if __name__ == "__main__":

@@ -4,14 +4,21 @@ A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`.  
 the exit status is 1 if a document is not what it should be.
 """
 
+from __future__ import annotations
+
 import ast
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformulary.paper.presets import Family, Preset
 
 ROOT = Path(__file__).parents[1]
 SOURCE = Path("src/transformulary")
+sys.path.insert(0, str(ROOT / SOURCE.parent))  # whatever is installed, the documents are of this tree
 
 #: Algorithm -> (file below SOURCE, name): what computes it in PyTorch.
 FAST = {
@@ -67,7 +74,38 @@ def _tests(number: int) -> str:
     return ", ".join(f"[{file.stem}]({file.relative_to(ROOT).as_posix()})" for file in files)
 
 
-PARTS = {"algorithms": algorithms_table}
+def presets_table() -> str:
+    """All presets with their counts."""
+    from transformulary.cli._counts import counts
+    from transformulary.cli._table import size
+    from transformulary.cli.presets import HEAD, row
+    from transformulary.paper.presets import presets
+
+    def cells(preset: Preset) -> list[str]:
+        costs = counts(preset.config)
+        held = costs["bytes"]["bfloat16"]
+        name, *rest = row(preset)
+        shown = [f"{cell:,}" if type(cell) is int else str(cell) for cell in rest]
+        work = f"{costs['flops_per_token']['matrices']:,.0f}"
+        return [f"`{name.strip()}`", *shown, work, *("-" if n is None else size(n) for n in held.values())]
+
+    head = ["", *HEAD[1:], "FLOPs a token", "weights", "cache", "training"]
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *map(cells, presets().values())]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def presets_notes() -> str:
+    """Where the numbers of each family are from, and what they leave open."""
+    from transformulary.paper.presets import families
+
+    def item(family: Family) -> str:
+        notes = [family.note, *(f"{size}: {note}" for size, note in family.notes.items())]
+        return f"- `{family.name}`, {family.title}: {family.source}. {' '.join(filter(None, notes))}".rstrip()
+
+    return "\n".join(map(item, families().values()))
+
+
+PARTS = {"algorithms": algorithms_table, "presets": presets_table, "preset_notes": presets_notes}
 
 
 def generated(text: str) -> str:

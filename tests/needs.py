@@ -35,6 +35,16 @@ def c_compiler() -> str:
     return program("cc", "gcc", "clang", install="apt install gcc libc6-dev")
 
 
+def chromium() -> str:
+    """The path of a browser; skips the test if there is none."""
+    return program("chromium", "chromium-browser", "google-chrome", install="apt install chromium")
+
+
+def pdflatex() -> str:
+    """The path of a small TeX; skips the test if there is none."""
+    return program("pdflatex", install="apt install texlive-latex-base texlive-latex-recommended")
+
+
 def node() -> str:
     """The path of Node 18 or newer; skips the test if there is none."""
     path = program("node", install="apt install nodejs, version 18 or newer")

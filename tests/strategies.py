@@ -61,6 +61,7 @@ def shared(draw, architecture, positions):
             "eps": draw(st.sampled_from([1e-12, 1e-5])),
             "absent": draw(st.frozensets(st.sampled_from(optional))),
             "embedding_norm": draw(st.booleans()),
+            "qk_norm": draw(st.booleans()),
             "tied": draw(st.booleans()),
         }
     )

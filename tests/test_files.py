@@ -12,7 +12,7 @@ import pytest
 
 from transformulary import files
 from transformulary.errors import ConfigError, DataError
-from transformulary.files import claimed, read_text, write_atomically
+from transformulary.files import claimed, new_folder, read_text, write_atomically
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,30 @@ def test_a_folder_is_claimed_once(tmp_path):
     with claimed(tmp_path / "c" / "d"):
         pass
     assert not (tmp_path / "c").exists()
+
+
+def test_what_a_killed_process_had_begun_is_removed(tmp_path):
+    """The next to make that folder removes it, its own process number or another; a living one's, and others', stay."""
+    killed = [tmp_path / f".out.{pid}.tmp" for pid in (os.getpid(), 1)]
+    others = [tmp_path / name for name in (".out.99.tmp", ".out.b.tmp", ".out.b.1.tmp")]
+    for folder in (*killed, *others):
+        folder.mkdir()
+        (folder / "file").touch()
+
+    with claimed(others[0]), new_folder(tmp_path / "out") as folder:
+        (folder / "new").touch()
+
+    assert sorted([tmp_path / "out", *others]) == sorted(tmp_path.iterdir())
+    assert ["new"] == [file.name for file in (tmp_path / "out").iterdir()]
+
+
+def test_a_folder_that_fails_is_not_there(tmp_path):
+    """Neither the new folder nor those above it are left where filling it fails."""
+    with pytest.raises(ZeroDivisionError), new_folder(tmp_path / "a" / "out") as folder:
+        (folder / "new").touch()
+        raise ZeroDivisionError
+
+    assert [] == list(tmp_path.iterdir())
 
 
 WRITE_FOR_EVER = """

@@ -23,6 +23,7 @@ _HOMES = {
     "assert_conforms": "conform",
     "describe": "pseudocode",
     "load": "models",
+    "preset": "paper",
     "save": "models",
 }
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from transformulary.errors import ConfigError, DataError
@@ -44,16 +45,19 @@ def made(folder: Path) -> Iterator[None]:
         for path in missing:
             try:
                 path.rmdir()
+            except FileNotFoundError:  # it was moved away, or removed
+                continue
             except OSError:  # it is not empty: something was written
                 break
 
 
 @contextmanager
-def claimed(folder: str | Path) -> Iterator[None]:
+def claimed(folder: str | Path) -> Iterator[bool]:
     """The folder, made if it is missing, is this block's alone: who else claims it meanwhile is refused.
 
     The claim is a lock that the system keeps on the folder itself (`flock`): it ends with the process, however
-    that ends, and leaves no file.  Where the system has no such lock (Windows, some network drives), nobody is refused.
+    that ends, and leaves no file.  Where the system has no such lock (Windows, some network drives), nobody is
+    refused, and the block gets False.
 
     Raises ConfigError if another process, or another block of this one, has claimed it.
     """
@@ -62,20 +66,21 @@ def claimed(folder: str | Path) -> Iterator[None]:
         try:
             import fcntl
         except ImportError:
-            yield
+            yield False
             return
         descriptor = os.open(folder, os.O_RDONLY)
+        locked = True
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
             raise ConfigError(
-                f"{folder} is in use: another training writes there. Wait until it ends, or name another folder."
+                f"{folder} is in use: another run writes there. Wait until it ends, or name another folder."
             ) from None
         except OSError:  # a file system without locks
-            pass
+            locked = False
         try:
-            yield
+            yield locked
         finally:
             os.close(descriptor)
 
@@ -83,6 +88,8 @@ def claimed(folder: str | Path) -> Iterator[None]:
 @contextmanager
 def new_folder(path: str | Path) -> Iterator[Path]:
     """A folder to be filled in the `with` block; it appears at `path` when that ends, or, if it fails, not at all.
+
+    What a killed process had begun to fill for `path` is removed: its claim ended with it.
 
     Raises:
         DataError: there is something at `path` other than an empty folder.
@@ -94,21 +101,32 @@ def new_folder(path: str | Path) -> Iterator[Path]:
             f"{path} exists and is not an empty folder: nothing is overwritten. Name a new one, or remove it."
         )
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    _remove_abandoned(path)
     try:
-        temporary.mkdir(parents=True)
-        yield temporary
-        for file in temporary.iterdir():
-            with file.open("rb") as written:
-                os.fsync(written.fileno())
-        if path.exists():
-            path.rmdir()
-        os.replace(temporary, path)
+        with claimed(temporary):
+            try:
+                yield temporary
+                for file in temporary.iterdir():
+                    with file.open("rb") as written:
+                        os.fsync(written.fileno())
+                if path.exists():
+                    path.rmdir()
+                os.replace(temporary, path)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
         if error.filename is None and error.errno:
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove the temporary folders of `path` whose process has ended, however it did."""
+    begun = re.compile(rf"\.{re.escape(path.name)}\.\d+\.tmp")
+    for folder in filter(lambda folder: begun.fullmatch(folder.name), path.parent.glob(".*.tmp")):
+        with suppress(ConfigError, OSError), claimed(folder) as certain:
+            if certain:
+                shutil.rmtree(folder)
 
 
 def read_text(path: str | Path) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from transformulary.errors import CheckpointError
+from transformulary.errors import CheckpointError, TokenError
 from transformulary.files import write_atomically
 from transformulary.formats import (
     TIED,
@@ -46,7 +47,7 @@ class Loaded:
     """A checkpoint in memory.
 
     model       in the precision in which it is stored, not training
-    tokenizer   None where the folder has none that we read, and for a GGUF file
+    tokenizer   None where the folder, or the GGUF file, has none that we read
     generation  the content of generation_config.json, in its own words; empty where there is none
     """
 
@@ -148,9 +149,15 @@ class Undrawn(TorchFunctionMode):
 
 
 def load_tokenizer(folder: Path, described: Described) -> Tokenizer | None:
-    """The tokenizer of a folder, None if it has none.  Raises CheckpointError if it is not the model's."""
+    """The tokenizer of a folder, or in a GGUF file; None if it has none, or none that can be read exactly.
+
+    Raises CheckpointError if it is not the model's.
+    """
     there = any(all((folder / name).is_file() for name in names) for names in VOCABULARIES)
     tokenizer = Tokenizer.load(folder) if there else None
+    if tokenizer is None and described.source.vocabulary:
+        with suppress(TokenError):
+            tokenizer = Tokenizer.from_gguf(described.source.vocabulary())
     ours = described.source.config.get("transformulary")
     if isinstance(ours, dict) and "tokenizer" in ours and ours["tokenizer"] != (tokenizer and tokenizer.hash):
         found = "that of another vocabulary" if tokenizer else "missing"

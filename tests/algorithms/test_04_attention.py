@@ -152,7 +152,7 @@ def test_relative_is_transformer_xl():
     d_e, d, ell = 4, 2, 5
     W, X = weights(rng, d_attn=d, d_out=d), rng.normal(size=(d_e, ell))
     W.u, W.v, W.W_r = rng.normal(size=d), rng.normal(size=d), rng.normal(size=(d, d_e))
-    c = type("C", (), {"positions": "relative", "d_e": d_e, "scale": "sqrt"})()
+    c = type("C", (), {"positions": "relative", "d_e": d_e, "scale": "sqrt", "qk_norm": False})()
 
     S = oracle.record("Attention", X, X, W, Causal(), c)["4.4"]
 
@@ -175,3 +175,24 @@ def test_t5_buckets():
 
     assert both == [15, 8, 7, 1, 0, 17, 23, 24, 25, 31, 31]
     assert past == [0, 0, 1, 15, 16, 17, 31, 31]
+
+
+@pytest.mark.parametrize("norm", ["layer_norm", "rms_norm"])
+def test_queries_and_keys_are_normed_before_they_turn(norm):
+    """Lines 1a and 2a: a head attends as if its queries and keys had been normed by Algorithm 6 beforehand."""
+    rng = np.random.default_rng(0)
+    c = Choices(norm=norm, eps=1e-3, positions="rotary", qk_norm=True)
+    gammas = {name: rng.normal(size=4) for name in ("gamma_q", "beta_q", "gamma_k", "beta_k")}
+    W, X = Theta(**vars(weights(rng, d_attn=4)) | gammas), rng.normal(size=(4, 3))
+    Q, K = W.W_q @ X + W.b_q[:, None], W.W_k @ X + W.b_k[:, None]
+    alike = oracle.layer_norm if norm == "layer_norm" else oracle.RMSnorm
+    Q = np.stack([alike(q, W.gamma_q, W.beta_q, c) for q in Q.T], 1)
+    K = np.stack([alike(k, W.gamma_k, W.beta_k, c) for k in K.T], 1)
+    both = np.concatenate([Q, K, W.W_v @ X + W.b_v[:, None]])
+    normed = {name: np.eye(10)[at] for name, at in (("W_q", slice(4)), ("W_k", slice(4, 8)), ("W_v", slice(8, 10)))}
+    zeros = {"b_q": np.zeros(4), "b_k": np.zeros(4), "b_v": np.zeros(2)}
+
+    V_tilde = oracle.Attention(X, X, W, Causal(), c)
+
+    expected = oracle.Attention(both, both, Theta(**normed, **zeros), Causal(), Choices(positions="rotary"))
+    np.testing.assert_allclose(V_tilde, expected, rtol=0, atol=1e-14)

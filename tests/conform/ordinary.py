@@ -307,10 +307,10 @@ PLACES = {
 }  # fmt: skip
 
 
-def build(s, seed=0, places=PLACES, dtype=torch.float64):
+def build(s, seed=0, places=PLACES, dtype=torch.float64, kind=Ordinary):
     """(model with its faults, its table, the reference that is right)."""
     generator = torch.Generator().manual_seed(seed)
-    model = Ordinary(s).double().eval()
+    model = kind(s).double().eval()
     with torch.no_grad():
         for name, p in model.named_parameters():
             p.copy_(

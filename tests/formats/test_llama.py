@@ -1,11 +1,10 @@
-"""Llama, Mistral and Qwen2: what `transformers` stores means the same to us, in float64, and back."""
+"""Llama, Mistral, Qwen2 and Qwen3: what `transformers` stores means the same to us, in float64, and back."""
 
 import json
 
 import numpy as np
 import pytest
 import torch
-import transformers
 from safetensors.torch import load_file, save_file
 
 from formats.theirs import KINDS, exact, made
@@ -47,6 +46,18 @@ MODELS = {
     "mistral": ("mistral", {"sliding_window": 3}),
     "mistral, no window": ("mistral", {"sliding_window": None}),
     "qwen2": ("qwen2", {}),
+    "qwen3": ("qwen3", {"head_dim": 6}),
+    "qwen3, tied, biases, banded": (
+        "qwen3",
+        {
+            "head_dim": 4,
+            "tie_word_embeddings": True,
+            "attention_bias": True,
+            "use_sliding_window": True,
+            "sliding_window": 4,
+            "max_window_layers": 1,
+        },
+    ),
     "qwen2, banded": ("qwen2", {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}),
     "qwen2, in turn": (
         "qwen2",
@@ -201,12 +212,6 @@ def test_layers_without_end_take_no_memory():
     """A number of layers that no model has is refused before a list of them is made."""
     with pytest.raises(CheckpointError, match="1000000000000 is no number of layers"):
         understood({"model_type": "qwen2", "num_hidden_layers": 10**12}, "config.json")
-
-
-def test_qwen3_is_refused():
-    """Qwen3 norms every query and key, for which Algorithm 4 has no line."""
-    with pytest.raises(CheckpointError, match="qwen3 has a norm of every query and key"):
-        understood(transformers.Qwen3Config().to_dict(), "config.json")
 
 
 def test_stored_frequencies_are_harmless(tmp_path):

@@ -47,6 +47,7 @@ def test_gpt2s_format_wherever_it_can_say_it(change):
         "positions": "learned",
         "embedding_scale": "none",
         "embedding_norm": False,
+        "qk_norm": False,
     }
     says = all(getattr(c, slot) == value for slot, value in gpt2.items()) and (
         (c.H_kv, c.H * c.d_attn, c.d_mid, c.absent, c.mask) == (c.H, c.d_e, c.d_attn, {"b_u"}, (Causal(),))

@@ -3,7 +3,7 @@
 import pytest
 
 from transformulary.formats import understood
-from transformulary.paper import Causal, Local, number_of_parameters
+from transformulary.paper import Causal, Local, number_of_parameters, preset
 
 COMMON = {"torch_dtype": "bfloat16", "transformers_version": "4.42.0", "use_cache": True, "initializer_range": 0.02}
 LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "attention_dropout": 0.0, "pretraining_tp": 1}
@@ -50,6 +50,26 @@ CONFIGS = {
         "summary_proj_to_labels": True, "summary_type": "cls_index", "transformers_version": "4.9.0.dev0",
         "use_cache": True, "vocab_size": 50257, "window_size": 256,
     }),
+    "BERT base": (109_514_298, {
+        "architectures": ["BertForMaskedLM"], "attention_probs_dropout_prob": 0.1, "gradient_checkpointing": False,
+        "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "hidden_size": 768, "initializer_range": 0.02,
+        "intermediate_size": 3072, "layer_norm_eps": 1e-12, "max_position_embeddings": 512, "model_type": "bert",
+        "num_attention_heads": 12, "num_hidden_layers": 12, "pad_token_id": 0, "position_embedding_type": "absolute",
+        "transformers_version": "4.6.0.dev0", "type_vocab_size": 2, "use_cache": True, "vocab_size": 30522,
+    }),
+    "OPUS-MT en-de": (73_944_309, {
+        "activation_dropout": 0.0, "activation_function": "swish", "add_bias_logits": False,
+        "add_final_layer_norm": False, "architectures": ["MarianMTModel"], "attention_dropout": 0.0,
+        "bad_words_ids": [[58100]], "bos_token_id": 0, "classif_dropout": 0.0, "classifier_dropout": 0.0,
+        "d_model": 512, "decoder_attention_heads": 8, "decoder_ffn_dim": 2048, "decoder_layerdrop": 0.0,
+        "decoder_layers": 6, "decoder_start_token_id": 58100, "decoder_vocab_size": 58101, "dropout": 0.1,
+        "encoder_attention_heads": 8, "encoder_ffn_dim": 2048, "encoder_layerdrop": 0.0, "encoder_layers": 6,
+        "eos_token_id": 0, "forced_eos_token_id": 0, "init_std": 0.02, "is_encoder_decoder": True, "max_length": 512,
+        "max_position_embeddings": 512, "model_type": "marian", "normalize_before": False,
+        "normalize_embedding": False, "num_beams": 4, "num_hidden_layers": 6, "pad_token_id": 58100,
+        "scale_embedding": True, "share_encoder_decoder_embeddings": True, "static_position_embeddings": True,
+        "transformers_version": "4.22.0.dev0", "use_cache": True, "vocab_size": 58101,
+    }),
 }  # fmt: skip
 
 
@@ -74,3 +94,21 @@ def test_choices():
     assert ("llama3", 8, 1, 4, 8192, 500000) == (
         llama.frequencies, llama.factor, llama.beta_slow, llama.beta_fast, llama.ell_train, llama.base
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("Llama 3.1 8B", "llama-3.1-8b"),
+        ("Mistral 7B", "mistral-7b-v0.1"),
+        ("Qwen2.5 0.5B", "qwen2.5-0.5b"),
+        ("GPT-Neo 125M", "gpt-neo-125m"),
+        ("BERT base", "bert-base"),
+        ("OPUS-MT en-de", "marian-en-de"),
+    ],
+)
+def test_presets_are_what_is_published(theirs, ours):
+    """What is read from a publisher's config is the preset, field by field."""
+    _, c = understood(CONFIGS[theirs][1], "config.json")
+
+    assert preset(ours).config == c

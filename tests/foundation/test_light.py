@@ -27,9 +27,25 @@ def test_importing_loads_nothing_heavy():
     assert loaded("import transformulary; dir(transformulary)") == set()
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["--version"], ["show", "10"]], ids=" ".join)
-def test_answers_load_nothing_heavy(argv):
-    """Help and the algorithms themselves are shown without NumPy or PyTorch."""
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--help"],
+        ["--version"],
+        ["show", "10"],
+        ["presets"],
+        ["symbols", "d_e"],
+        ["describe", "gpt3-175b"],
+        ["describe", "config.json"],
+        ["diff", "paper", "bert"],
+    ],
+    ids=" ".join,
+)
+def test_answers_load_nothing_heavy(argv, tmp_path, monkeypatch):
+    """Help, the algorithms and any model's are shown without NumPy or PyTorch."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+
     assert loaded(call(*argv)) == set()
 
 

@@ -36,6 +36,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "scale": [{"scale": "sqrt"}, {"scale": "none"}],
     "embedding_scale": [{"embedding_scale": "none"}, {"embedding_scale": "sqrt"}],
     "embedding_norm": [{"embedding_norm": False}, {"embedding_norm": True}],
+    "qk_norm": [{"qk_norm": False}, {"qk_norm": True}, {"qk_norm": True, "norm": "rms_norm"}],
     "tied": [{"tied": False}, {"tied": True}],
     "heads": [{}, {"H_kv": 1}, {"H_kv": 2, "d_attn": 4, "d_mid": 3}, {"d_mid": 5}, {"H": 3, "d_attn": 6}],
     "absent": [{"absent": {"b_u"}}, {"absent": set()}] + [

@@ -40,7 +40,7 @@ def test_activations(name):
 )
 def test_norms(norm, eps, expected):
     """The variance is the population's (divided by d_e, not d_e - 1), and eps is added to it inside the root."""
-    line = TABLES["norm"][norm](config(d_e=4, eps=eps), "beta").double()
+    line = TABLES["norm"][norm](config(eps=eps), "beta", 4).double()
 
     assert expected == pytest.approx(line(torch.tensor([1.0, 0, 0, 0]).double()).tolist(), abs=1e-6)
 

@@ -99,7 +99,7 @@ def test_every_line_that_computes_a_value_is_watched(number):
         14: {"2"},
         15: {"3"},
     }
-    optional = {"2a", "3a", "3b", "12a"}
+    optional = {"1a", "2a", "3a", "3b", "12a"}
     assert seen == set(read().lines(number)) - loops.get(number, set()) - optional
 
 
@@ -180,3 +180,9 @@ def test_every_recorded_path_parses():
 
     assert len(names) == len(values)
     assert {str(paths.parse(p)) for p in values} == set(values)
+
+
+def test_an_algorithm_that_there_is_not():
+    """A misspelled name is answered with the nearest one."""
+    with pytest.raises(AlgorithmError, match=r"no algorithm .Dtransformer.\. Did you mean DTransformer\?"):
+        oracle.record("Dtransformer", [1], theta(), c)

@@ -283,7 +283,7 @@ def test_choices_rule_parameters_out():
     """Every beta under rms_norm, W_p unless positions are learned: `absent` says so."""
     config = D(norm="rms_norm", positions="rotary", d_attn=4, absent=["b_q"])
 
-    assert {"b_q", "beta", "beta_1", "beta_2", "beta_x", "W_p"} == config.absent
+    assert {"b_q", "beta", "beta_1", "beta_2", "beta_x", "beta_q", "beta_k", "W_p"} == config.absent
 
 
 @given(configs)

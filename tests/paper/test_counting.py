@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import configs, d_configs
+from transformulary.errors import ConfigError
 from transformulary.paper import (
     SLOTS,
     Causal,
@@ -24,6 +25,7 @@ from transformulary.paper import (
     leaves,
     number_of_parameters,
     parameters,
+    training_bytes,
     weight_bytes,
 )
 
@@ -62,6 +64,7 @@ def test_the_formula_is_the_sum_for_every_combination_of_slots(config):
         "mlp": SLOTS["mlp"],
         "positions": [p for p in SLOTS["positions"] if config is not ORIGINAL or p not in ("rotary", "relative")],
         "embedding_norm": (False, True),
+        "qk_norm": (False, True),
         "tied": (False, True),
         "absent": ((), absent, absent[::2], absent[1::2]),
     }
@@ -199,6 +202,18 @@ def test_llama_2_7b():
 def test_bytes_of_weights(dtype, size):
     """So many bytes a number."""
     assert 124_439_808 * size == weight_bytes(GPT2, dtype)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float64", 8), ("float32", 4), ("bfloat16", 4), ("float16", 4)])
+def test_bytes_of_training(dtype, size):
+    """Four numbers a parameter, which half a precision does not shorten."""
+    assert 4 * 124_439_808 * size == training_bytes(GPT2, dtype)
+
+
+def test_nothing_is_trained_in_whole_numbers():
+    """int8 is for running a model."""
+    with pytest.raises(ConfigError, match="nothing is trained in int8"):
+        training_bytes(GPT2, "int8")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Floating point operations: the closed formula against published numbers and against PyTorch's counter."""
 
+import contextlib
 from dataclasses import replace
 
 import pytest
@@ -58,8 +59,8 @@ VARIANTS = {
 class Plain:
     """Matrix products of Algorithms 8 and 9 out of nn.Linear and scaled_dot_product_attention; nothing else."""
 
-    def __init__(self, torch, c):
-        self.torch, self.c = torch, c
+    def __init__(self, torch, c, causal=False):
+        self.torch, self.c, self.causal = torch, c, causal
 
     def linear(self, X, out):
         return self.torch.nn.Linear(X.shape[-1], out)(X)
@@ -70,9 +71,19 @@ class Plain:
     def attention(self, X, Z):
         c = self.c
         Q, K, V = self.heads(X, c.H, c.d_attn), self.heads(Z, c.H_kv, c.d_attn), self.heads(Z, c.H_kv, c.d_mid)
+        if c.positions == "relative" and X is Z:
+            self.distances(Q, len(X))
         K, V = (Y.repeat_interleave(c.H // c.H_kv, 1) for Y in (K, V))
         Y = self.torch.nn.functional.scaled_dot_product_attention(Q, K, V)
         return X + self.linear(Y[0].transpose(0, 1).flatten(1), c.d_e)
+
+    def distances(self, Q, ell):
+        """The key of every distance, and each query times the key of its distance to each token."""
+        t = self.torch.arange(ell)
+        far = t[:, None] - t
+        far, n = (far.clamp(min=0), ell) if self.causal else (far + ell - 1, 2 * ell - 1)
+        keys = self.heads(self.torch.zeros(n, self.c.d_e), self.c.H, self.c.d_attn)[0]
+        return keys[:, far] @ Q[0, :, :, :, None]
 
     def mlp(self, X):
         c = self.c
@@ -88,6 +99,12 @@ class Plain:
             X = self.mlp(self.attention(X, X))
         return self.linear(self.linear(X, self.c.d_f), self.c.N_V)
 
+    def decoder(self, ell):
+        X = self.embed(ell)
+        for _ in range(self.c.L):
+            X = self.mlp(self.attention(X, X))
+        return self.linear(X, self.c.N_V)
+
     def both(self, ell, ell_z):
         Z, X = self.embed(ell_z), self.embed(ell)
         for _ in range(self.c.L_enc):
@@ -97,18 +114,25 @@ class Plain:
         return self.linear(X, self.c.N_V)
 
 
-def counted(forward):
-    """(forward, forward and backward) operations that PyTorch counts; its rules know the MATH kernel."""
-    torch = pytest.importorskip("torch")
+@contextlib.contextmanager
+def counting():
+    """PyTorch's own counter, of what runs inside; its rules know the MATH kernel."""
+    pytest.importorskip("torch")
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
-    with sdpa_kernel(SDPBackend.MATH):
-        with FlopCounterMode(display=False) as counter:
-            out = forward(torch)
-            once = counter.get_total_flops()
-            out.sum().backward()
-        return once, counter.get_total_flops()
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        yield counter
+
+
+def counted(forward):
+    """(forward, forward and backward) operations that PyTorch counts."""
+    torch = pytest.importorskip("torch")
+    with counting() as counter:
+        out = forward(torch)
+        once = counter.get_total_flops()
+        out.sum().backward()
+    return once, counter.get_total_flops()
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -141,6 +165,31 @@ def test_pytorch_counts_the_same_for_encoder_decoders(ell, ell_z, variant):
     assert (flops(c, ell, ell_z).total, training_flops(c, ell, ell_z).total) == counted(
         lambda torch: Plain(torch, c).both(ell, ell_z)
     )
+
+
+@pytest.mark.parametrize("ell", [1, 7, 64])
+def test_pytorch_counts_the_same_for_relative_positions(ell):
+    """Forward, in an encoder, which sees distances to both sides, and in a decoder, which sees one."""
+    e = ETransformerConfig(**SIZES, L=2, positions="relative")
+    d = DTransformerConfig(**SIZES, L=2, positions="relative")
+
+    assert flops(e, ell).total == counted(lambda torch: Plain(torch, e).encoder(ell))[0]
+    assert flops(d, ell).total == counted(lambda torch: Plain(torch, d, causal=True).decoder(ell))[0]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_one_more_token_costs_what_a_token_costs(variant):
+    """With ell - 1 tokens in its cache the fast model does for the next one the work of `flops_per_token`."""
+    torch, nn = pytest.importorskip("torch"), pytest.importorskip("transformulary.nn")
+    c = DTransformerConfig(**SIZES | {"L": 2} | VARIANTS[variant])
+    model, x = nn.DTransformer(c), torch.zeros(1, 7, dtype=torch.int64)
+    past = model.new_cache()
+    with torch.inference_mode():
+        model(x[:, :6], past)
+        with counting() as counter:
+            model(x[:, 6:], past)
+
+    assert flops_per_token(c, 7).total == counter.get_total_flops()
 
 
 def test_relative_positions_multiply_distances():

@@ -56,12 +56,25 @@ class Page:
 
     def __init__(self, text):
         text = unicodedata.normalize("NFD", text).replace("=\u0338", "≠")
-        title, *rows = text.splitlines()
-        self.number, self.name, inside = re.fullmatch(r"Algorithm (\w+): \S+ ← (\w+)\((.*)\)", title).groups()
+        title, *rows = whole(text).splitlines()
+        found = re.fullmatch(r"Algorithm (\w+): \S+ ← (\w+)\((.*)\), [a-z ]+ \[PH22\]", title)
+        self.number, self.name, inside = found.groups()
         self.parameters = re.split(r", | \| ", inside)
         self.remarks = [row.strip() for row in rows if row.strip().startswith("Mask_l")]
         numbered = (re.fullmatch(r"([ \d]{3}[\da-z])  ((?:    )*)(\S.*)", row) for row in rows)
         self.lines = [(row[1].strip(), len(row[2]) // 4, row[3]) for row in numbered if row and row[1].strip()]
+
+
+def whole(text):
+    """A page whose broken lines are joined again: what goes on stands two steps deeper than where the line began."""
+    joined = []
+    for row in text.splitlines():
+        begins = re.match(r"[ \d]{3}[\da-z]  +|\s*", joined[-1]).end() if joined else 0
+        if joined and re.match(r"\s*", row).end() == begins + 8:
+            joined[-1] += f" {row.strip()}"
+        else:
+            joined.append(row)
+    return "\n".join(joined)
 
 
 class Env(dict):

@@ -32,6 +32,11 @@ CONFIGS = {
         **SMALL, L=2, H_kv=2, eps=1e-5, norm="rms_norm", activation="silu", mlp="gated", positions="rotary",
         base=500000.0, absent=NO_BIASES,
     ),
+    "Qwen3": DTransformerConfig(
+        **SMALL, L=2, H_kv=2, d_attn=6, eps=1e-6, norm="rms_norm", activation="silu", mlp="gated", positions="rotary",
+        qk_norm=True, absent=NO_BIASES,
+    ),
+    "layer norms of queries and keys": EDTransformerConfig(**SMALL, L_enc=1, L_dec=1, eps=1e-5, qk_norm=True),
     **{
         f"Llama, {kind}": DTransformerConfig(
             **SMALL | {"d_e": 32, "H": 2}, L=1, eps=1e-5, norm="rms_norm", positions="rotary", frequencies=kind,

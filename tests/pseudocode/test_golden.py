@@ -54,7 +54,7 @@ def test_the_box_of_algorithm_10():
     head = render(10).partition("   1  ")[0].splitlines()
 
     assert head == [
-        "Algorithm 10: P ← DTransformer(x | θ)",
+        "Algorithm 10: P ← DTransformer(x | θ), from [PH22]",
         "    Input: x ∈ V*",
         "    Output: P ∈ (0,1)^{N_V×length(x)}; column t is P̂_θ(x[t+1] | x[1:t])",
         "    Hyperparameters: ℓ_max, L, H, d_e, d_mlp ∈ ℕ",
@@ -63,7 +63,8 @@ def test_the_box_of_algorithm_10():
         "        for l ∈ [L]:",
         "            𝓦_l: parameters of Algorithm 5",
         "            γ_l¹, β_l¹, γ_l², β_l² ∈ ℝ^{d_e}",
-        "            W_mlp1^l ∈ ℝ^{d_mlp×d_e}, b_mlp1^l ∈ ℝ^{d_mlp}, W_mlp2^l ∈ ℝ^{d_e×d_mlp}, b_mlp2^l ∈ ℝ^{d_e}",
+        "            W_mlp1^l ∈ ℝ^{d_mlp×d_e}, b_mlp1^l ∈ ℝ^{d_mlp}, W_mlp2^l ∈ ℝ^{d_e×d_mlp},",
+        "                    b_mlp2^l ∈ ℝ^{d_e}",
         "        γ, β ∈ ℝ^{d_e}",
         "        W_u ∈ ℝ^{N_V×d_e}",
     ]

@@ -7,19 +7,31 @@ import pytest
 from hypothesis import given, settings
 
 import strategies
+from pseudocode import print_reader
 from pseudocode.page_reader import Book
 from pseudocode.published import CONFIGS, SMALL, by_the_oracle, inputs, x, z
 from transformulary import oracle
 from transformulary.paper import DTransformerConfig, EDTransformerConfig, ETransformerConfig
-from transformulary.pseudocode import render
+from transformulary.pseudocode import FORMATS, render
+from transformulary.pseudocode.boxes import box
+from transformulary.pseudocode.nodes import Document
 from transformulary.pseudocode.specialise import Program
 
+#: Formats that are executed; Markdown's lines are those of the text.
+EXECUTED = ("text", "latex", "html")
 
-def pages(config, numbers=False, also=()):
-    """The printed algorithms of a model, with a reader to execute them."""
-    program = Program(config)
-    printed = [render(program.source.numbers[name], config, numbers) for name in program.executed]
-    return [*printed, *(render(number, config, numbers) for number in also)]
+
+def pages(config, numbers=False, also=(), form="text"):
+    """The printed algorithms of a model, as a reader of that format writes them down in text."""
+    program = Program(config, numbers)
+    names = [*program.executed, *map(program.source.name, also)]
+    printed = FORMATS[form].document(Document(tuple(box(program, name) for name in names)))
+    return print_reader.pages(form, printed)
+
+
+def page(number):
+    """One algorithm of the paper."""
+    return print_reader.pages("text", render(number))[0]
 
 
 def by_the_reader(book, config, theta):
@@ -28,14 +40,15 @@ def by_the_reader(book, config, theta):
     return book.run(name, *([v + 1 for v in sequence] for sequence in (*before, *after)), theta)
 
 
+@pytest.mark.parametrize("form", EXECUTED)
 @pytest.mark.parametrize("numbers", [False, True], ids=["symbols", "numbers"])
 @pytest.mark.parametrize("name", CONFIGS)
-def test_pages_compute_what_the_oracle_computes(name, numbers):
-    """P of the printed pages is the oracle's, bitwise, whether sizes are symbols or numbers."""
+def test_pages_compute_what_the_oracle_computes(name, numbers, form):
+    """P of the printed pages is the oracle's, bitwise, in every format, whether sizes are symbols or numbers."""
     config = CONFIGS[name]
     theta = oracle.random_theta(config, np.random.default_rng(1))
 
-    P = by_the_reader(Book(pages(config, numbers), config), config, theta)
+    P = by_the_reader(Book(pages(config, numbers, form=form), config), config, theta)
 
     np.testing.assert_array_equal(P, by_the_oracle(config, theta))
 
@@ -120,11 +133,12 @@ def test_masked_training_as_printed():
     assert_equal(theta_hat, oracles)
 
 
-def test_inference_as_printed():
+@pytest.mark.parametrize("form", EXECUTED)
+def test_inference_as_printed(form):
     """Algorithm 14, executed as printed with the same chance, writes the oracle's tokens."""
     config = DTransformerConfig(**SMALL, L=1)
     theta = oracle.random_theta(config, np.random.default_rng(7), scale=1.0)
-    book = Book(pages(config, also=[14]), config, ell_gen=4, tau=0.7, rng=np.random.default_rng(8))
+    book = Book(pages(config, also=[14], form=form), config, ell_gen=4, tau=0.7, rng=np.random.default_rng(8))
 
     y = book.run("DInference", from_one([x[:5]])[0], theta)
 
@@ -132,12 +146,15 @@ def test_inference_as_printed():
     assert from_one([oracles])[0] == y
 
 
-def test_encoder_decoder_inference_as_printed():
+@pytest.mark.parametrize("form", EXECUTED)
+def test_encoder_decoder_inference_as_printed(form):
     """Algorithm 15, executed as printed with the same chance, writes the oracle's tokens."""
     config = EDTransformerConfig(**SMALL | {"ell_max": 99}, L_enc=1, L_dec=1)
     theta = oracle.random_theta(config, np.random.default_rng(9), scale=0.5)
     told = {"bos_token": 9, "eos_token": 10}
-    book = Book(pages(config, also=[15]), config, tau=1.0, bos_token=10, eos_token=11, rng=np.random.default_rng(10))
+    book = Book(
+        pages(config, also=[15], form=form), config, tau=1.0, bos_token=10, eos_token=11, rng=np.random.default_rng(10)
+    )
 
     x_hat = book.run("EDInference", from_one([z])[0], theta)
 
@@ -153,7 +170,7 @@ def test_single_query_attention_as_printed():
         **{f"W_{k}": rng.normal(size=(3, 4)) for k in "qkv"}, **{f"b_{k}": rng.normal(size=3) for k in "qkv"}
     )
     e, context = rng.normal(size=4), list(rng.normal(size=(5, 4)))
-    book = Book([render(3)], config, d_attn=3)
+    book = Book([page(3)], config, d_attn=3)
 
     v_tilde = book.run("single_query_attention", e, context, W_qkv)
 
@@ -173,6 +190,6 @@ def test_small_pages(number, name, arguments):
     first, *others = arguments
     counted = first + 1 if isinstance(first, int) else first
 
-    value = Book([render(number)], CONFIGS["paper 10"]).run(name, counted, *others)
+    value = Book([page(number)], CONFIGS["paper 10"]).run(name, counted, *others)
 
     np.testing.assert_array_equal(value, getattr(oracle, name)(*arguments))

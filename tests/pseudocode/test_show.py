@@ -18,14 +18,14 @@ def test_shows_several_in_the_order_asked_for(capsys):
     """Several numbers print several pages with an empty line between them."""
     main(["show", "6", "4", "10"])
 
-    assert "\n\n".join(map(render, (6, 4, 10))) + "\n" == capsys.readouterr().out
+    assert render([6, 4, 10]) + "\n" == capsys.readouterr().out
 
 
 def test_shows_all(capsys):
     """--all prints every algorithm."""
     main(["show", "--all"])
 
-    assert "\n\n".join(map(render, numbers())) + "\n" == capsys.readouterr().out
+    assert render(numbers()) + "\n" == capsys.readouterr().out
 
 
 LETTERED = "Published models add 2h, 2s, 2t, 2v, 4d, 4r, 6r."

@@ -75,52 +75,6 @@ def test_what_a_model_executes(name, expected):
     assert expected.split() == [program.source.numbers[function] for function in program.executed]
 
 
-def changes(name, base, number):
-    """The lines that a model prints and another does not, without their spaces."""
-    ours, theirs = (render(number, CONFIGS[n]).splitlines() for n in (name, base))
-    return [row.strip() for row in ours if row not in theirs]
-
-
-def test_gpt2_against_the_paper():
-    """GPT-2 is the paper with three lines changed: eps, the tanh form of GELU, the tied unembedding."""
-    assert changes("GPT-2", "paper 10", 6) == ["3  return ê = (e − m)/√(v + 10⁻⁵) ⊙ γ + β"]
-    assert (
-        changes("GPT-2", "paper 10", 10)
-        == [
-            "γ, β ∈ ℝ^{d_e}",
-            "8      X ← X + W_mlp2^l GELU_tanh(W_mlp1^l X̃ + b_mlp1^l 1ᵀ) + b_mlp2^l 1ᵀ",
-            "11  return P = softmax(W_eᵀ X)",
-        ][1:]
-    )
-    assert changes("GPT-2", "paper 10", 4) == changes("GPT-2", "paper 10", 5) == []
-
-
-def test_llama_against_the_paper():
-    """Llama's lines: no biases, rotations, groups of heads, RMSnorm, a gated SiLU."""
-    assert changes("Llama", "paper 10", 4)[-5:] == [
-        "1  Q ← W_q X",
-        "2  K ← W_k Z",
-        "3  V ← W_v Z",
-        "3a  for t ∈ [ℓ_x]: Q[:,t] ← rotate(Q[:,t], t)",
-        "3b  for t ∈ [ℓ_z]: K[:,t] ← rotate(K[:,t], t)",
-    ]
-    assert "   2      Y^h ← Attention(X, Z | W_qkv^{h,⌈h/2⌉}, Mask)" in render(5, CONFIGS["Llama"]).splitlines()
-    assert "8      X ← X + W_mlp2^l (SiLU(W_mlp1^l X̃) ⊙ W_mlp3^l X̃)" in changes("Llama", "paper 10", 10)
-    assert "Algorithm 6r: ê ← RMSnorm(e | γ)" == render("6r", CONFIGS["Llama"]).splitlines()[0]
-
-
-def test_bert_against_the_paper():
-    """BERT's lines: segments, a norm of the embedding, the output bias, the tied unembedding."""
-    lines = changes("BERT", "paper 9", 9)
-
-    assert lines[0] == "Algorithm 9: P ← ETransformer(x, s | θ)"
-    assert [line for line in lines if line[0].isdigit()] == [
-        "2a  for t ∈ [ℓ]: e_t ← e_t + W_s[:,s[t]]",
-        "3a  for t ∈ [ℓ]: X[:,t] ← layer_norm(X[:,t] | γ_x, β_x)",
-        "12  return P = softmax(W_eᵀ X + b_u 1ᵀ)",
-    ]
-
-
 def test_alternating_masks():
     """Where masks alternate, lines above the loop say which layer has which."""
     lines = [row.strip() for row in render(10, CONFIGS["GPT-Neo"]).splitlines()]

@@ -159,7 +159,7 @@ def test_one_training_per_folder(capsys):
         statuses = [train("--resume", "out"), train("text.txt", "--out", "out", "--overwrite", *SMALL)]
 
     assert [2, 2] == statuses
-    assert 2 == capsys.readouterr().err.count("out is in use: another training writes there")
+    assert 2 == capsys.readouterr().err.count("out is in use: another run writes there")
     assert before == {path: path.read_bytes() for path in Path("out").iterdir()}
 
 

@@ -20,8 +20,7 @@ WEIGHTS = weights(3, 4, len(TOKENS))
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     """One browser for all the tests of this file."""
-    program = needs.program("chromium", "chromium-browser", "google-chrome", install="apt install chromium")
-    browser = Chromium(program, tmp_path_factory.mktemp("profile"))
+    browser = Chromium(needs.chromium(), tmp_path_factory.mktemp("profile"))
     yield browser
     browser.close()
 

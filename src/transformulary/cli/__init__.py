@@ -24,11 +24,13 @@ from transformulary.errors import DataError, UserError
 #: What people come for, and the verbs that serve it.
 VERBS = {
     "Start here": ("demo",),
-    "Read the algorithms": ("show",),
+    "Read the algorithms": ("show", "describe", "diff", "symbols", "presets"),
     "Train and run a model": ("train", "generate", "tokens"),
     "Look inside": ("attention", "trace"),
     "Find what is wrong": ("conform", "vectors"),
 }
+#: Characters of the longest complaint: a value that the user's file gives may be of any length.
+MOST = 1000
 
 #: What a verb that runs a model takes for one: all that `formats.open_source` finds.
 MODEL_HELP = "a model: a folder, a file (GGUF too), or the name of one in the Hugging Face cache"
@@ -176,8 +178,9 @@ def _first_line(verb: str) -> str:
 
 
 def _complain(name: str, message: str) -> int:
-    """One line on stderr, whatever the message holds; returns the exit status 2."""
+    """One line on stderr, of bounded length, whatever the message holds; returns the exit status 2."""
     line = " ".join(message.splitlines())
+    line = line if len(line) <= MOST else f"{line[: MOST // 2]} ... {line[-MOST // 2 :]}"
     line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
     print(f"{name}: {line}", file=sys.stderr)
     _discard_output()

@@ -288,7 +288,7 @@ def look(model: DTransformer, tokenizer: Tokenizer, prompt: str, folder: Path) -
     from transformulary.pseudocode import describe
     from transformulary.view import attention
 
-    write_atomically(folder / "pseudocode.txt", describe(model.config))
+    write_atomically(folder / "pseudocode.txt", f"{describe(model.config, numbers=True)}\n")
     seen = attention(model, tokenizer, prompt)
     for name in ("attention.html", "attention.png"):
         seen.save(folder / name)

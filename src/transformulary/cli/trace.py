@@ -86,10 +86,13 @@ def _ids(text: str) -> list[int]:
 def _tokens(described: "Described", args: argparse.Namespace) -> list[int]:
     from transformulary.tokens import Tokenizer, begin
 
-    folder = described.source.folder
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.json")):
+    folder, vocabulary = described.source.folder, described.source.vocabulary
+    if any((folder / name).is_file() for name in ("tokenizer.json", "vocab.json")):
+        tokenizer = Tokenizer.load(folder)
+    elif vocabulary:
+        tokenizer = Tokenizer.from_gguf(vocabulary())
+    else:
         raise TokenError(f"{folder} has no tokenizer, which --text needs: give the ids themselves, --tokens 1,2,3.")
-    tokenizer = Tokenizer.load(folder)
     return begin(tokenizer, args.bos, args.text) + tokenizer.encode(args.text)
 
 

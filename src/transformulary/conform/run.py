@@ -103,7 +103,7 @@ def input_ids(ref: Reference, tokens: Sequence[int] | None, text: str) -> list[i
     """The ids to compare on: those given, those of the text, or a few that differ.  Raises TokenError."""
     c = ref.config
     if tokens is None and text and ref.tokenizer is None:
-        raise TokenError(f"{ref.name} has no tokenizer: give the ids of the text with --tokens.")
+        raise TokenError(f"{ref.name} has no tokenizer that we read: give the ids of the text with --tokens.")
     if tokens is None:
         usual = [(7 * t * t + 3 * t + 1) % c.N_V for t in range(min(ELL, c.ell_max))]
         tokens = ref.tokenizer.encode(text) if text else usual

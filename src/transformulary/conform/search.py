@@ -5,7 +5,7 @@ Two mistakes are looked for where their changes, each tried alone, add up best t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -106,19 +106,22 @@ class Search:
                 self._try(pair)
             if self._exact:
                 break
+        if found := self._best():
+            for pair in _twins(found.mistakes, [mistakes[0] for _, mistakes in singles], changes):
+                self._try(pair)
         return self._best()
 
     def _pairs(self, singles: list[tuple[float, Mistakes]], changes: Array) -> Iterator[list[Mistakes]]:
-        """Pairs to try: those whose changes add up best, then every second one beside the best single ones."""
+        """Pairs to try: those whose changes add up best, then every second one beside those that do best alone."""
         places = [mistakes[0] for _, mistakes in singles]
         missing = self._change(self.theirs)
-        alone = changes @ missing * -2 + (changes * changes).sum(1)
-        together = alone[:, None] + alone + 2 * changes @ changes.T  # the square that is left, less a constant
+        alone = changes @ missing * -2 + (changes * changes).sum(1)  # the square that is left, less a constant
+        together = alone[:, None] + alone + 2 * changes @ changes.T
         order = np.argsort(together, axis=None, kind="stable")
         pairs = ((i, j) for i, j in zip(*np.unravel_index(order, together.shape), strict=True) if i < j)
         two = ((places[i], places[j]) for i, j in pairs if places[i][0] is not places[j][0])
         yield list(islice(two, PAIRS))
-        for i in np.argsort([error for error, _ in singles], kind="stable")[:FIRST]:
+        for i in np.argsort(alone, kind="stable")[:FIRST]:
             yield [(places[i], other) for other in places if other[0] is not places[i][0]]
 
     def _change(self, value: Array) -> Array:
@@ -133,6 +136,13 @@ class Search:
             return value
         logs = np.log(np.maximum(value, 1e-300))
         return np.asarray(logs - logs.mean(0))
+
+
+def _twins(pair: Mistakes, places: Sequence[tuple[Mistake, int]], changes: Array) -> Iterator[Mistakes]:
+    """The pair with one of its mistakes exchanged for another one that alone changes the same."""
+    for one, other in (pair, pair[::-1]):
+        same = np.abs(changes - changes[places.index(one)]).max(1) <= EXACT
+        yield from ((place, other) for place, alike in zip(places, same, strict=True) if alike and place != one)
 
 
 def tried(compute: Compute, on: Mapping[str, int]) -> Array | None:

@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from transformulary.errors import CheckpointError, ConfigError
+from transformulary.errors import CheckpointError
+from transformulary.formats.bert import BERT
 from transformulary.formats.format import Format, Origin
 from transformulary.formats.gguf_models import GGUF_GPT2, GGUF_LLAMA
 from transformulary.formats.gpt2 import GPT2
 from transformulary.formats.gpt_neo import GPT_NEO
+from transformulary.formats.layers import MOST
 from transformulary.formats.llama import LLAMA
+from transformulary.formats.marian import MARIAN
 from transformulary.formats.mistral import MISTRAL
 from transformulary.formats.names import TIED, member, place
 from transformulary.formats.native import NATIVE
-from transformulary.formats.qwen2 import QWEN2
-from transformulary.formats.sources import Source, open_source
-from transformulary.paper import DTransformerConfig
+from transformulary.formats.qwen2 import QWEN2, QWEN3
+from transformulary.formats.sources import Source, config_file, open_source
+from transformulary.formats.strict import read_json
+from transformulary.paper import Config, DTransformerConfig
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 #: In the order of preference: a model is saved in the first format that can express its config.
-FORMATS = (GPT2, GPT_NEO, LLAMA, MISTRAL, QWEN2, NATIVE)
+FORMATS = (GPT2, GPT_NEO, LLAMA, MISTRAL, QWEN2, QWEN3, NATIVE)
 #: Those that can be read.
 READABLE = (*FORMATS, GGUF_GPT2, GGUF_LLAMA)
+#: No size but the number of layers is larger.
+MOST_ELEMENTS = 10**9
+#: Those whose config can be read, and their weights not yet.
+DESCRIBED = (BERT, MARIAN)
 #: Formats near to these, and the line that we have no place for.
 REFUSED = {
-    "qwen3": "a norm of every query and key (q_norm, k_norm)",
     "gemma": "norms that multiply by 1 + gamma",
     "gemma2": "norms that multiply by 1 + gamma, and norms after each half of a layer",
     "phi3": "W_q, W_k and W_v, and gate and up, in one matrix each",
@@ -65,24 +73,41 @@ def describe(where: str | Path | Source) -> Described:
     """
     source = where if isinstance(where, Source) else open_source(where)
     form, config = understood(source.config, source.config_path)
+    if not isinstance(config, DTransformerConfig):
+        raise CheckpointError(f"{source.path}: the weights of {form.model_type} are not read yet, only its config.")
     return Described(source, form, config)
 
 
-def understood(theirs: dict[str, Any], file: object) -> tuple[Format, DTransformerConfig]:
+def config_of(where: str | Path) -> Config:
+    """The config of a checkpoint, or of a config.json, without its weights; nothing but the standard library is loaded.
+
+    Raises CheckpointError as `config_file` and `describe` do, and for more layers or elements than any model has:
+    without weights nothing else would contradict them.
+    """
+    file = config_file(where)
+    config = describe(file).config if file.suffix == ".gguf" else understood(read_json(file), file)[1]
+    for name in (f.name for f in fields(config) if f.type == "int"):
+        most = MOST if name.startswith("L") else MOST_ELEMENTS
+        if getattr(config, name) > most:
+            raise CheckpointError(f"{file}: {name} is more than {most:,}, and no model has so many: is it damaged?")
+    return config
+
+
+def understood(theirs: dict[str, Any], file: object) -> tuple[Format, Config]:
     """The format and the config that their config.json describes; `file` is named in errors.
 
     Raises CheckpointError as `describe` does.
     """
     kind = theirs.get("model_type")
-    form = next((known for known in READABLE if known.model_type == kind), None)
+    form = next((known for known in READABLE + DESCRIBED if known.model_type == kind), None)
     if isinstance(kind, str) and kind in REFUSED:
         raise CheckpointError(f"{file}: {kind} has {REFUSED[kind]}, which we do not compute.")
     if form is None:
-        readable = ", ".join(known.model_type for known in READABLE)
+        readable = ", ".join(known.model_type for known in READABLE + DESCRIBED)
         raise CheckpointError(f"{file}: model_type = {kind!r} is none of those that can be read: {readable}.")
     try:
         return form, form.read_config(theirs)
-    except ConfigError as error:
+    except (ValueError, RecursionError) as error:  # ConfigError, or a value too long or too deep to be shown
         raise CheckpointError(f"{file}: {error}") from None
 
 
@@ -99,6 +124,8 @@ def theta_source(source: Source) -> tuple[DTransformerConfig, Callable[[str, str
 
     Raises CheckpointError as `describe` and `Format.plan` do, and where tied tensors differ.
     """
+    import numpy as np
+
     described = describe(source)
     stored = theta_stored(described)
     return described.config, lambda name, shape: np.array(stored(name, shape), np.float64, order="C")
@@ -126,6 +153,8 @@ def reader(described: Described) -> Callable[[str], NDArray[Any]]:
 
 def _check_twins(described: Described, plan: dict[str, Origin]) -> None:
     """Raises CheckpointError where the config says that two tensors are one, and the file has them apart."""
+    import numpy as np
+
     for twin, original in TIED.items():
         if described.config.tied and twin in plan:
             one, other = plan[twin].name, plan[original].name

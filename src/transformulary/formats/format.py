@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from transformulary.errors import CheckpointError, ConfigError
 from transformulary.formats.names import TIED, Shape, shapes
 from transformulary.formats.sources import Stored
-from transformulary.paper import DTransformerConfig
+from transformulary.paper import Config, DTransformerConfig
 
 #: What wrappers of a module (parallel training, compilation) put into the names of its tensors.
 WRAPPERS = ("module.", "_orig_mod.")
@@ -158,6 +158,7 @@ class Format:
     buffers     patterns of stored tensors that are no parameters
     prefix      what their names may begin with, or not
     writes      further keys of a config.json that we write
+    kind        the class of its configs; only the weights of decoders are read so far
     """
 
     model_type: str
@@ -169,8 +170,9 @@ class Format:
     buffers: tuple[str, ...] = ()
     prefix: str = ""
     writes: Mapping[str, Any] = field(default_factory=dict)
+    kind: type[Config] = DTransformerConfig
 
-    def read_config(self, theirs: dict[str, Any]) -> DTransformerConfig:
+    def read_config(self, theirs: dict[str, Any]) -> Config:
         """Our config.  Raises ConfigError: a key nobody has thought about, or a value that we do not compute."""
         for key, value in self.required.items():
             if theirs.get(key, value) != value:
@@ -180,13 +182,13 @@ class Format:
                 )
         known = {name for key in self.keys for name in _theirs(key)} | set(self.required) | self.harmless | OUR_KEYS
         if unknown := sorted(set(theirs) - known):
-            close = get_close_matches(unknown[0], known, 1)
+            close = get_close_matches(unknown[0][:100], known, 1)
             hint = f" Did you mean {close[0]}?" if close else ""
             raise ConfigError(f"{unknown[0]} = {theirs[unknown[0]]!r} has no rule: it might change the numbers.{hint}")
         given = dict(self.fixed)
         for entry in self.keys:
             given |= _fields(entry, theirs)
-        return DTransformerConfig.from_dict({name: value for name, value in given.items() if value is not None})
+        return self.kind.from_dict({name: value for name, value in given.items() if value is not None})
 
     def write_config(self, config: DTransformerConfig) -> dict[str, Any]:
         """Their config.json for this config, which `expresses` allows."""

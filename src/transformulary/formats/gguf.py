@@ -1,12 +1,11 @@
-"""GGUF files, through the `gguf` package: metadata as a config, tensors dequantised to float32 when they are asked for.
-
-The vocabulary in the file is not read: `Loaded.tokenizer` of such a model is None.
-"""
+"""GGUF files, through the `gguf` package: metadata as a config, tensors dequantised to float32 when asked for."""
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,29 +24,83 @@ TEXT, LIST = 8, 9
 WHOLE = {"I8": "I8", "I16": "I16", "I32": "I32", "I64": "I64", "F64": "F64"}
 
 
+#: How the files of a split model are named: NAME-00001-of-00003.gguf.
+PART = re.compile(r"(.*)-\d{5}-of-\d{5}\.gguf")
+Fields = dict[str, Any]
+#: What begins the names of metadata about tokens; to read them takes seconds, so it is done when they are asked for.
+VOCABULARY = "tokenizer.ggml."
+
+
 def read(path: Path) -> Source:
     """A GGUF file as a source: the config is its metadata of the architecture, `tensors` and `rope_freqs` besides.
 
+    Of a split model, any of its files; the metadata is in the first.
+
     Raises:
-        CheckpointError: it is damaged, or has more metadata than any model.
+        CheckpointError: it is damaged, has more metadata than any model, or is a part whose others are not there.
         MissingExtra: the gguf package is not installed.
     """
     require("gguf", "gguf", f"reading {path.name}")
+    fields, tensors, vocabulary = _read(path)
+    if (count := fields.get("split.count", 1)) != 1:
+        files = [(part, *_read(part)) for part in _parts(path, count)]
+        path, fields, _, vocabulary = files[0]
+        tensors = {name: tensor for _, _, part, _ in files for name, tensor in part.items()}
+        if len(tensors) != fields.get("split.tensors.count"):
+            raise CheckpointError(
+                f"{path} and the other {count - 1} files hold {len(tensors)} tensors, and the first says "
+                f"{fields.get('split.tensors.count')}: they do not belong together."
+            )
+    return Source(path, path.parent, _config(fields, tensors), tensors, vocabulary)
+
+
+def _parts(path: Path, count: int) -> list[Path]:
+    """All files of a split model."""
+    if type(count) is not int or not 1 <= count < 10**5:
+        raise CheckpointError(f"{path} says that it is one of {count!r} files: it is damaged.")
+    named = PART.fullmatch(path.name)
+    files = [path.with_name(f"{named[1]}-{k:05d}-of-{count:05d}.gguf") for k in range(1, count + 1)] if named else []
+    if path not in files:
+        raise CheckpointError(
+            f"{path} is one of {count} files of a model, and the others are found by their names: they must end in "
+            f"-00001-of-{count:05d}.gguf and so on."
+        )
+    if lost := [file.name for file in files if not file.is_file()]:
+        raise CheckpointError(
+            f"{path} is one of {count} files, and {lost[0]} is not there: the download is incomplete."
+        )
+    return files
+
+
+def _read(path: Path) -> tuple[Fields, dict[str, Stored], Callable[[], Fields]]:
+    """The metadata of one file, its tensors, and what reads the metadata about tokens."""
     from gguf import GGUFReader
 
-    try:
+    with _damaged(path):
         _check_size(path)
         reader = GGUFReader(path)
         fields = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("tokenizer.")}
+
+    def vocabulary() -> Fields:
+        with _damaged(path):
+            about = [name for name in reader.fields if name.startswith(VOCABULARY)]
+            return {name.removeprefix(VOCABULARY): reader.fields[name].contents() for name in about}
+
+    return fields, {tensor.name: _stored(path, tensor) for tensor in reader.tensors}, vocabulary
+
+
+@contextmanager
+def _damaged(path: Path) -> Iterator[None]:
+    """A damaged file raises whatever its bytes happen to make of the reader."""
+    try:
+        yield
     except CheckpointError:
         raise
-    except Exception as error:  # a damaged file raises whatever its bytes happen to make of the reader
+    except Exception as error:
         raise CheckpointError(f"{path} is damaged, or no GGUF file ({type(error).__name__}: {error}).") from None
-    tensors = {tensor.name: _stored(path, tensor) for tensor in reader.tensors}
-    return Source(path, path.parent, _config(path, fields, tensors), tensors)
 
 
-def _config(path: Path, fields: dict[str, Any], tensors: dict[str, Stored]) -> dict[str, Any]:
+def _config(fields: Fields, tensors: dict[str, Stored]) -> dict[str, Any]:
     architecture = fields.get("general.architecture")
     config = {name: value for name, value in fields.items() if name.startswith(f"{architecture}.")}
     if "token_embd.weight" in tensors:  # stored by some only

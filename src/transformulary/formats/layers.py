@@ -20,8 +20,9 @@ def checked(L: Any) -> int:
 
 def cycle(masks: list[Mask]) -> tuple[Mask, ...]:
     """The shortest cycle that gives every layer its mask."""
-    n = len(masks)
-    return next(tuple(masks[:k]) for k in range(1, n + 1) if all(masks[l] == masks[l % k] for l in range(k, n)))
+    kinds = {mask: mask for mask in masks}
+    same, n = [kinds[mask] for mask in masks], len(masks)  # equal ones are one object, which compares fast
+    return next(tuple(same[:k]) for k in range(1, n + 1) if same[k:] == same[: n - k])
 
 
 def listed(ours: dict[str, Any]) -> list[Mask]:

@@ -50,7 +50,7 @@ BIASES = Keys(
 )
 
 
-def shared(**defaults: Any) -> tuple[Key | Keys, ...]:
+def shared(heads: Keys = HEADS, **defaults: Any) -> tuple[Key | Keys, ...]:
     """The keys that all of them have; the defaults of a missing one are those of each."""
     kv = "num_key_value_heads"
     return (
@@ -63,7 +63,7 @@ def shared(**defaults: Any) -> tuple[Key | Keys, ...]:
         Key("hidden_act", "activation", "silu", ACTIVATIONS),
         Key("rms_norm_eps", "eps", 1e-6),
         Key("tie_word_embeddings", "tied", False),
-        HEADS,
+        heads,
         Keys(
             ROPE.theirs,
             lambda theirs: ROPE.read({"max_position_embeddings": defaults["max_position_embeddings"], **theirs}),
@@ -98,6 +98,7 @@ WEIGHTS = (
     Rule(h + "input_layernorm.weight", o + "norm_1.weight"),
     Rule(h + "post_attention_layernorm.weight", o + "norm_2.weight"),
     *(Rule(f"{h}{theirs}.{k}", f"{o}{ours}.{k}") for theirs, ours in _MODULES.items() for k in ("weight", "bias")),
+    *(Rule(f"{h}self_attn.{x}_norm.weight", f"{o}attention.norm_{x}.weight") for x in "qk"),
     Rule("model.norm.weight", "norm.weight"),
     Rule("lm_head.weight", "W_u.weight"),
 )

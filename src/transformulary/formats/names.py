@@ -25,6 +25,8 @@ MODULES = {
     ("W[l].W_q[h]", "W[l].b_q[h]"): "layers.{l}.attention.W_qkv.W_q",
     ("W[l].W_k[h]", "W[l].b_k[h]"): "layers.{l}.attention.W_qkv.W_k",
     ("W[l].W_v[h]", "W[l].b_v[h]"): "layers.{l}.attention.W_qkv.W_v",
+    ("W[l].gamma_q", "W[l].beta_q"): "layers.{l}.attention.norm_q",
+    ("W[l].gamma_k", "W[l].beta_k"): "layers.{l}.attention.norm_k",
     ("W[l].W_o", "W[l].b_o"): "layers.{l}.attention.W_o",
     ("gamma_2[l]", "beta_2[l]"): "layers.{l}.norm_2",
     ("W_mlp1[l]", "b_mlp1[l]"): "layers.{l}.mlp.W_mlp1",

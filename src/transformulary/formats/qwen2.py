@@ -1,4 +1,7 @@
-"""Qwen2 as stored by `transformers`: Llama with biases of queries, keys and values, and some layers banded."""
+"""Qwen2 and Qwen3 as stored by `transformers`: Llama with some layers banded.
+
+Qwen2 has biases of queries, keys and values, Qwen3 a norm of every query and key.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 from transformulary.errors import ConfigError
 from transformulary.formats.format import Keys
 from transformulary.formats.layers import checked, cycle, listed, width, windowed
-from transformulary.formats.llama import MLP, like_llama, shared
+from transformulary.formats.llama import BIASES, HEADS, MLP, like_llama, shared
 from transformulary.paper import Local
 
 KINDS = ("full_attention", "sliding_attention")
@@ -40,13 +43,27 @@ def write_mask(ours: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+SIZES: dict[str, Any] = {
+    "vocab_size": 151936,
+    "max_position_embeddings": 32768,
+    "intermediate_size": 22016,
+    "num_key_value_heads": 32,
+}
+MASK = Keys(("use_sliding_window", "sliding_window", "max_window_layers", "layer_types"), read_mask, write_mask)
 QWEN2 = like_llama(
     "qwen2",
     "Qwen2ForCausalLM",
-    (
-        *shared(vocab_size=151936, max_position_embeddings=32768, intermediate_size=22016, num_key_value_heads=32),
-        Keys(("use_sliding_window", "sliding_window", "max_window_layers", "layer_types"), read_mask, write_mask),
-    ),
+    (*shared(**SIZES), MASK),
     fixed={"absent": ["b_u", "b_o", *MLP]},
     required={"use_mrope": False},
+)
+
+#: Its heads are 128 wide where nothing is said, whatever d_e is.
+WIDE = Keys(HEADS.theirs, lambda theirs: HEADS.read({"head_dim": 128, **theirs}), HEADS.write)
+QWEN3 = like_llama(
+    "qwen3",
+    "Qwen3ForCausalLM",
+    (*shared(WIDE, **SIZES), MASK, BIASES),
+    fixed={"qk_norm": True},
+    required={"mlp_bias": False},
 )

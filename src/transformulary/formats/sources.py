@@ -10,16 +10,16 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from transformulary.errors import CheckpointError
 from transformulary.formats.header import read_header
 from transformulary.formats.strict import read_json
 
-Array = NDArray[Any]
+if TYPE_CHECKING:  # reading a config loads no NumPy
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
 
 #: The types of numbers of a safetensors file, for NumPy; bfloat16 is read as its bits.
 NUMPY = {
@@ -51,12 +51,14 @@ class Source:
     folder   where its other files are (the tokenizer's say)
     config   their config.json; of a GGUF file its metadata
     tensors  their tensors by their names
+    vocabulary  of a GGUF file: reads its metadata about tokens, by their names after `tokenizer.ggml.`
     """
 
     path: Path
     folder: Path
     config: dict[str, Any]
     tensors: Mapping[str, Stored]
+    vocabulary: Callable[[], dict[str, Any]] | None = None
 
     @property
     def config_path(self) -> Path:
@@ -80,6 +82,8 @@ class Source:
 
 def read_safetensors(path: Path) -> dict[str, Stored]:
     """The tensors of one safetensors file, mapped into memory.  Raises CheckpointError as `read_header` does."""
+    import numpy as np
+
     entries = read_header(path)
     start = path.stat().st_size - max((entry.end for entry in entries.values()), default=0)
     data = np.memmap(path, np.uint8, "r") if entries else np.empty(0, np.uint8)
@@ -99,7 +103,7 @@ def read_safetensors(path: Path) -> dict[str, Stored]:
 
 def bfloat16(bits: Array) -> Array:
     """The float32 numbers whose upper halves are these 16 bits: bfloat16, without loss."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
+    return (bits.astype("u4") << 16).view("f4")
 
 
 def read_pickled(path: Path) -> dict[str, Stored]:
@@ -116,6 +120,8 @@ def read_gguf(path: Path) -> Source:
     return read(path)
 
 
+#: The second and later files of a split model.
+LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
 #: How the parameters of a folder may be stored, the preferred first, and who reads such a file.
 STORED = {"model.safetensors": read_safetensors, "pytorch_model.bin": read_pickled}
 READERS = {".safetensors": read_safetensors, ".bin": read_pickled, ".pt": read_pickled, ".pth": read_pickled}
@@ -126,16 +132,14 @@ def open_source(where: str | Path) -> Source:
 
     Args:
         where: a folder with config.json and parameters (model.safetensors, pytorch_model.bin, either in shards with an
-            index, or one .gguf file); one file of parameters with config.json beside it; a .gguf file; or the name of
-            a model that was downloaded before.
+            index, or one .gguf file, split or not); one file of parameters with config.json beside it; a .gguf file, or
+            any of those into which it was split; or the name of a model that was downloaded before.
 
     Raises:
         CheckpointError: nothing is there; a file is missing, damaged or no such file; the message names it.
         MissingExtra: it needs PyTorch (pytorch_model.bin) or the gguf package.
     """
-    path = Path(where)
-    if not path.exists():
-        path = cached(str(where))
+    path = _existing(where)
     if path.is_dir():
         return _folder(path)
     if path.suffix == ".gguf":
@@ -147,6 +151,28 @@ def open_source(where: str | Path) -> Source:
     return Source(path, path.parent, _config(path.parent), READERS[path.suffix](path))
 
 
+def config_file(where: str | Path) -> Path:
+    """The file that says the config of a checkpoint, whose parameters need not be there.
+
+    Args:
+        where: as in `open_source`, or the file itself: config.json, whatever it is called, or a .gguf file.
+
+    Raises CheckpointError: there is none.
+    """
+    path = _existing(where)
+    if path.suffix in READERS or path.name.endswith(".index.json"):
+        path = path.parent
+    if not path.is_dir():
+        return path
+    unpacked = any((path / f"{name}{more}").is_file() for name in STORED for more in ("", ".index.json"))
+    packed = [] if unpacked else sorted(path.glob("*.gguf"))
+    return packed[0] if len(packed) == 1 else _config_file(path)
+
+
+def _existing(where: str | Path) -> Path:
+    return Path(where) if Path(where).exists() else cached(str(where))
+
+
 def _folder(folder: Path) -> Source:
     for name, read in STORED.items():
         file, index = folder / name, folder / f"{name}.index.json"
@@ -154,7 +180,8 @@ def _folder(folder: Path) -> Source:
             return Source(file, folder, _config(folder), read(file))
         if index.is_file():
             return Source(index, folder, _config(folder), _shards(index))
-    if len(found := sorted(folder.glob("*.gguf"))) == 1:
+    found = [path for path in sorted(folder.glob("*.gguf")) if not LATER_PART.search(path.name)]
+    if len(found) == 1:
         return read_gguf(found[0])
     _config(folder)
     several = f" It has {len(found)} .gguf files: name one of them." if found else ""
@@ -164,10 +191,14 @@ def _folder(folder: Path) -> Source:
 
 
 def _config(folder: Path) -> dict[str, Any]:
+    return read_json(_config_file(folder))
+
+
+def _config_file(folder: Path) -> Path:
     path = folder / "config.json"
     if not path.is_file():
         raise CheckpointError(f"{folder} has no config.json: a model is a folder with config.json and its parameters.")
-    return read_json(path)
+    return path
 
 
 def _shards(index: Path) -> dict[str, Stored]:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from transformulary.errors import CheckpointError
 
+#: Bytes of the largest file of JSON that is read; the indexes of published models have a few million.
+MOST_BYTES = 2**25
+
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file.  Raises CheckpointError: it is none, or a key occurs twice."""
-    return parse_object(path.read_bytes(), path)
+    """The JSON object in a file.  Raises CheckpointError: it is none, is absurdly large, or a key occurs twice."""
+    with path.open("rb") as file:
+        text = file.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        raise CheckpointError(
+            f"{path} has more than {MOST_BYTES // 2**20} MiB, which no such file needs: is it another?"
+        )
+    return parse_object(text, path)
 
 
 def parse_object(text: bytes, where: object) -> dict[str, Any]:
@@ -20,7 +30,7 @@ def parse_object(text: bytes, where: object) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         keys = [key for key, _ in pairs]
         if len(set(keys)) < len(keys):
-            twice = next(key for key in keys if keys.count(key) > 1)
+            twice = Counter(keys).most_common(1)[0][0]
             raise CheckpointError(f"{where}: {twice} occurs twice: which of the two is meant is anyone's guess.")
         return dict(pairs)
 

@@ -50,13 +50,15 @@ class MHAttention(nn.Module):
         self.scale: float = choice("scale", c)(c)
         self.rows, self.widths = heights(c), (c.d_attn, c.d_attn, c.d_mid)
         self.W_qkv = queries_keys_values(c)
+        norms = [choice("norm", c)(c, beta, c.d_attn) if c.qk_norm else nn.Identity() for beta in ("beta_q", "beta_k")]
+        self.norm_q, self.norm_k = norms
         self.W_o = linear(c, "b_o", c.H * c.d_mid, c.d_e)
 
     def heads(self, X: Float[Tensor, "B ell d_e"], past: Memory, turn: Rotate) -> tuple[Tensor, Tensor, Tensor]:
         """Q (B, H, ell, d_attn) of these tokens, K and V (B, H_kv, ell_z, .) of these and all earlier ones."""
         parts = self.W_qkv(X).split(self.rows, -1)
         Q, K, V = (part.unflatten(-1, (-1, d)).transpose(1, 2) for part, d in zip(parts, self.widths, strict=True))
-        return turn(Q), *past.extend(turn(K), V)
+        return turn(self.norm_q(Q)), *past.extend(turn(self.norm_k(K)), V)
 
     def forward(self, X: Float[Tensor, "B ell d_e"], past: Memory, turn: Rotate) -> Float[Tensor, "B ell d_e"]:
         Q, K, V = self.heads(X, past, turn)

@@ -23,9 +23,9 @@ class Layer(nn.Module):
 
     def __init__(self, c: DTransformerConfig, l: int, dropout: float) -> None:
         super().__init__()
-        self.norm_1 = choice("norm", c)(c, "beta_1")
+        self.norm_1 = choice("norm", c)(c, "beta_1", c.d_e)
         self.attention = MHAttention(c, c.mask[l % len(c.mask)], dropout)
-        self.norm_2 = choice("norm", c)(c, "beta_2")
+        self.norm_2 = choice("norm", c)(c, "beta_2", c.d_e)
         self.mlp = choice("mlp", c)(c)
         self.dropout = nn.Dropout(dropout)
 
@@ -60,10 +60,10 @@ class DTransformer(nn.Module):
         self.W_e = nn.Embedding(c.N_V, c.d_e)
         self.W_p = positions.embedding(c)
         self.rotation = positions.rotation(c)
-        self.norm_x = choice("norm", c)(c, "beta_x") if c.embedding_norm else nn.Identity()
+        self.norm_x = choice("norm", c)(c, "beta_x", c.d_e) if c.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(dropout)
         self.layers = nn.ModuleList(Layer(c, l, dropout) for l in range(c.L))
-        self.norm = choice("norm", c)(c, "beta")
+        self.norm = choice("norm", c)(c, "beta", c.d_e)
         self.W_u = nn.Linear(c.d_e, c.N_V, bias="b_u" not in c.absent)
         if c.tied:
             self.W_u.weight = self.W_e.weight

@@ -44,8 +44,8 @@ class Gated(nn.Module):
 #: slot -> value -> its maker.  A value of the paper's table that is not here is the oracle's alone, so far.
 TABLES: dict[str, dict[str, Any]] = {
     "norm": {
-        "layer_norm": lambda c, beta: nn.LayerNorm(c.d_e, eps=c.eps, bias=beta not in c.absent),
-        "rms_norm": lambda c, beta: nn.RMSNorm(c.d_e, eps=c.eps),
+        "layer_norm": lambda c, beta, width: nn.LayerNorm(width, eps=c.eps, bias=beta not in c.absent),
+        "rms_norm": lambda c, beta, width: nn.RMSNorm(width, eps=c.eps),
     },
     "activation": {
         "gelu": nn.GELU,

@@ -139,7 +139,8 @@ def Attention(X: Array, Z: Array, /, W_qkv: Theta, Mask: Rule, c: Any = PAPER) -
     X:      (d_x, ell_x)  the tokens that ask
     Z:      (d_z, ell_z)  the tokens that are asked; Z = X is self-attention
     W_qkv:  W_q (d_attn, d_x), W_k (d_attn, d_z), W_v (d_out, d_z), b_q, b_k (d_attn), b_v (d_out);
-            relative positions add W_r (d_attn, d_e), u, v (d_attn), bucketed ones B (32)
+            norms of queries and keys add gamma_q, beta_q, gamma_k, beta_k (d_attn),
+            relative positions W_r (d_attn, d_e), u, v (d_attn), bucketed ones B (32)
     Mask:   Mask(t_z, t_x) is true where token t_x may attend to token t_z
 
     Returns V~ (d_out, ell_x).  Raises AlgorithmError where a token may attend to nothing (E9), and for a
@@ -147,7 +148,11 @@ def Attention(X: Array, Z: Array, /, W_qkv: Theta, Mask: Rule, c: Any = PAPER) -
     """
     ell_x, ell_z, d_attn = X.shape[1], Z.shape[1], len(W_qkv.W_q)
     Q = W_qkv.W_q @ X + W_qkv.b_q[:, None]  # 1
+    if c.qk_norm:
+        Q = columns(NORM[c.norm](Q[:, t], W_qkv.gamma_q, W_qkv.beta_q, c) for t in range(ell_x))  # 1a
     K = W_qkv.W_k @ Z + W_qkv.b_k[:, None]  # 2
+    if c.qk_norm:
+        K = columns(NORM[c.norm](K[:, t], W_qkv.gamma_k, W_qkv.beta_k, c) for t in range(ell_z))  # 2a
     V = W_qkv.W_v @ Z + W_qkv.b_v[:, None]  # 3
     if c.positions == "rotary":
         Q = columns(rotate(Q[:, t], t, ell_z, c) for t in range(ell_x))  # 3a

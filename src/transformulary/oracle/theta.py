@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from transformulary.errors import AlgorithmError
 from transformulary.paper.config import Config
-from transformulary.paper.parameters import POSITIONAL, Shapes, parameters, size, split
+from transformulary.paper.parameters import POSITIONAL, QK_NORM, Shapes, parameters, size, split
 
 Array = NDArray[Any]
 POSITIONAL_NAMES = frozenset(split(name)[0] for table in POSITIONAL.values() for name in table)
@@ -135,7 +135,8 @@ def theta_from(config: Config, array: Callable[[str, str], Any]) -> Theta:
 def W_qkv(W: Theta, h: int, g: int) -> Theta:
     """The parameters of one head, equation (4): queries of head h, keys and values of head g (the paper: g = h)."""
     by_query = {name: value[h] for name, value in vars(W).items() if name in {"W_q", "b_q"} | POSITIONAL_NAMES}
-    return Theta(**by_query | {name: vars(W)[name][g] for name in ("W_k", "b_k", "W_v", "b_v")})
+    shared = {name: vars(W)[name] for name in QK_NORM if name in vars(W)}
+    return Theta(**by_query | shared | {name: vars(W)[name][g] for name in ("W_k", "b_k", "W_v", "b_v")})
 
 
 STEP = 1e-30

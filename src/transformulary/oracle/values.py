@@ -23,7 +23,9 @@ AXES = {
     "3.4:*": "",
     "3.5": "d_mid",
     "4.1": "d_attn ell_x",
+    "4.1a": "d_attn ell_x",
     "4.2": "d_attn ell_z",
+    "4.2a": "d_attn ell_z",
     "4.3": "d_mid ell_z",
     "4.3a": "d_attn ell_x",
     "4.3b": "d_attn ell_z",
@@ -66,6 +68,8 @@ AXES = {
 }
 #: The index of a member of a line -> the axes that one member lacks.
 LACKS = {"t": {"ell", "ell_x", "ell_z", "T"}, "t_x": {"ell_x"}, "t_z": {"ell_z"}, "i": {"d_attn/2", "d_e/2"}}
+#: The lines that norm vectors of d_attn numbers; elsewhere a norm has d_e.
+NARROW = {("4", "1a"), ("4", "2a")}
 
 
 def axes(path: str) -> list[str]:
@@ -76,7 +80,10 @@ def axes(path: str) -> list[str]:
     parsed = parse(path)
     last = parsed.steps[-1]
     lacks = set[str]().union(*(LACKS.get(name, set()) for name, _ in last.indices))
-    return [axis for axis in _whole(last, parsed.name.partition(".")[0]).split() if axis not in lacks]
+    whole = _whole(last, parsed.name.partition(".")[0])
+    if any((step.number, step.label) in NARROW for step in parsed.steps[:-1]):
+        whole = whole.replace("d_e", "d_attn")
+    return [axis for axis in whole.split() if axis not in lacks]
 
 
 def _whole(step: Step, name: str) -> str:

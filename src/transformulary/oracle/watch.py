@@ -14,11 +14,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path as FilePath
 from types import CodeType, SimpleNamespace
 from typing import Any, cast
 
+from transformulary.errors import AlgorithmError
 from transformulary.oracle import notation, theta
 from transformulary.oracle.path import Path, Step
 from transformulary.oracle.source import FILES, INDICES, Comprehension, Source, read
@@ -41,7 +43,13 @@ def watched(hook: Hook, inside: Callable[[str], bool] | None = None) -> SimpleNa
 
 
 def record(name: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """{path: value} of every value of one run: record("DTransformer", x, theta, c)."""
+    """{path: value} of every value of one run: record("DTransformer", x, theta, c).
+
+    Raises AlgorithmError if there is no algorithm of that name.
+    """
+    if name not in read().functions:
+        near = get_close_matches(name, read().functions, 1, cutoff=0)[0]
+        raise AlgorithmError(f"there is no algorithm {name!r}. Did you mean {near}?")
     values: dict[str, Any] = {}
 
     def keep(path: str, value: Any) -> Any:

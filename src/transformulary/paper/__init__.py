@@ -15,11 +15,13 @@ from transformulary.paper.counting import (
     flops,
     flops_per_token,
     number_of_parameters,
+    training_bytes,
     training_flops,
     weight_bytes,
 )
 from transformulary.paper.masks import Causal, Fixed, Full, Local, Mask, Prefix, Strided, Union, parse_mask
 from transformulary.paper.parameters import leaves, parameters
+from transformulary.paper.presets import Preset, preset
 from transformulary.paper.symbols import SYMBOLS, Symbol, called, symbol
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "Local",
     "Mask",
     "Prefix",
+    "Preset",
     "Strided",
     "Symbol",
     "Union",
@@ -49,7 +52,9 @@ __all__ = [
     "number_of_parameters",
     "parameters",
     "parse_mask",
+    "preset",
     "symbol",
+    "training_bytes",
     "training_flops",
     "weight_bytes",
 ]

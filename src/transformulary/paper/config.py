@@ -41,7 +41,7 @@ SLOTS: dict[str, tuple[str, ...]] = {
 PAIRED = frozenset({"sinusoid", "sinusoid_halves", "sinusoid_t2t", "relative"})
 
 #: Parameters that a model may lack; each is then a declared 0, and the line that adds it does not print it.
-SHARED = frozenset({"W_p", "b_q", "b_k", "b_v", "b_o", "b_u", "beta_x"})
+SHARED = frozenset({"W_p", "b_q", "b_k", "b_v", "b_o", "b_u", "beta_x", "beta_q", "beta_k"})
 ONE_STACK = SHARED | {"beta", "beta_1", "beta_2", "b_mlp1", "b_mlp2", "b_mlp3"}
 TWO_STACKS = SHARED | {"beta_z"} | {f"beta_{k}" for k in range(1, 6)} | {f"b_mlp{k}" for k in range(1, 7)}
 ENCODER = ONE_STACK | {"W_s", "b_f"}
@@ -69,6 +69,7 @@ class Choices:
     scale            of the scores in line 6 of Algorithm 4: sqrt (divide by sqrt(d_attn)) or none
     embedding_scale  of the token embedding: none, or sqrt (multiply by sqrt(d_e))
     embedding_norm   a norm after the embedding (line 3a)
+    qk_norm          a norm of every query and key of every head (lines 1a and 2a of Algorithm 4)
     tied             the unembedding is the transposed token embedding, W_u = W_e^T
     absent           parameters this model does not have: declared 0.  The paper has no output bias b_u.  What the
                      other choices rule out is added: every beta under rms_norm, W_p unless positions are learned
@@ -92,6 +93,7 @@ class Choices:
     scale: str = "sqrt"
     embedding_scale: str = "none"
     embedding_norm: bool = False
+    qk_norm: bool = False
     tied: bool = False
     absent: frozenset[str] = frozenset({"b_u"})
 

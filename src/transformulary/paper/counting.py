@@ -6,8 +6,9 @@ Closed formulas in the sizes of a config, so a model of any size costs nothing t
 (b x c) product is 2 a b c of them.  Looking up an embedding, norms, softmax, activations, biases and residual
 sums are not counted.  A mask saves nothing: a kernel that skips masked scores does less than is counted here.
 Training counts three times the forward pass, since each product has two more in the backward pass: one for the
-gradient of either factor.  The rule is that of Kaplan et al., arXiv:2001.08361, section 2.1, but exact: the terms
-that grow with the length are kept, and the unembedding counts whether it is tied or not.
+gradient of either factor (W_r's is counted so too, although no gradient of distances is needed).  The rule is that of
+Kaplan et al., arXiv:2001.08361, section 2.1, but exact: the terms that grow with the length are kept, and the
+unembedding counts whether it is tied or not.
 
 Sources: Algorithms 4, 5 and 8 to 10 and equation (4) of arXiv:2207.09238.
 """
@@ -56,11 +57,12 @@ def _has(c: Config, name: str) -> int:
 
 
 def _heads(c: Config) -> int:
-    """|W| of equation (4), all heads of one layer."""
+    """|W| of equation (4), all heads of one layer, and the norms of queries and keys where there are."""
     queries = c.H * c.d_attn * (c.d_e + _has(c, "b_q"))
     keys = c.H_kv * c.d_attn * (c.d_e + _has(c, "b_k"))
     values = c.H_kv * c.d_mid * (c.d_e + _has(c, "b_v"))
-    return queries + keys + values + c.d_e * (c.H * c.d_mid + _has(c, "b_o"))
+    norms = c.d_attn * (2 + _has(c, "beta_q") + _has(c, "beta_k")) if c.qk_norm else 0
+    return queries + keys + values + c.d_e * (c.H * c.d_mid + _has(c, "b_o")) + norms
 
 
 def _self_attention(c: Config) -> int:
@@ -184,6 +186,19 @@ def weight_bytes(config: Config, dtype: str = "float32") -> int:
     Raises ConfigError for another dtype.
     """
     return number_of_parameters(config) * _bytes(dtype)
+
+
+def training_bytes(config: Config, dtype: str = "float32") -> int:
+    """Bytes of what training keeps from step to step: parameters, their gradients, and the two moments of AdamW.
+
+    Activations come on top.  Where a model computes in float16 or bfloat16, these four are float32 all the same: what a
+    step adds to a parameter is often less than half a unit of its last place there.
+
+    Raises ConfigError for int8, in which nothing is trained, and for a dtype as in `weight_bytes`.
+    """
+    if dtype == "int8":
+        raise ConfigError("nothing is trained in int8: a step changes a parameter by less than 1.")
+    return 4 * number_of_parameters(config) * max(_bytes(dtype), BYTES["float32"])
 
 
 def cache_bytes(config: Config, ell: int, ell_z: int | None = None, dtype: str = "float32") -> int:

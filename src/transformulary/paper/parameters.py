@@ -26,6 +26,8 @@ HEADS: Shapes = {
     "W_o": "d_e H*d_mid",
     "b_o": "d_e",
 }
+#: What it has besides where queries and keys are normed: the same for all heads.
+QK_NORM: Shapes = {"gamma_q": "d_attn", "beta_q": "d_attn", "gamma_k": "d_attn", "beta_k": "d_attn"}
 #: What one head's self-attention has besides when positions are relative (Transformer-XL) or bucketed (T5).
 POSITIONAL: dict[str, Shapes] = {
     "relative": {"u[H]": "d_attn", "v[H]": "d_attn", "W_r[H]": "d_attn d_e"},
@@ -51,7 +53,8 @@ def _mlp(first: int, L: str, gate: str = "") -> Shapes:
 def parameters(config: Config) -> Shapes:
     """Every parameter of one model, in the paper's order, without those that it declares absent."""
     c = config
-    self_attention = HEADS | POSITIONAL.get(c.positions, {})
+    attention = HEADS | (QK_NORM if c.qk_norm else {})
+    self_attention = attention | POSITIONAL.get(c.positions, {})
     table: Shapes = {"W_e": "d_e N_V"}
     table |= {"W_p": "d_e ell_max"} if c.positions == "learned" else {}
     gated = c.mlp == "gated"
@@ -60,7 +63,7 @@ def parameters(config: Config) -> Shapes:
             table |= {"gamma_z": "d_e", "beta_z": "d_e"} if c.embedding_norm else {}
             table |= {"W_enc[L_enc]": self_attention} | _norms("12", "L_enc") | _mlp(1, "L_enc", "mlp5" * gated)
             table |= {"gamma_x": "d_e", "beta_x": "d_e"} if c.embedding_norm else {}
-            table |= {"W_dec[L_dec]": self_attention, "W_ed[L_dec]": HEADS}
+            table |= {"W_dec[L_dec]": self_attention, "W_ed[L_dec]": attention}
             table |= _norms("345", "L_dec") | _mlp(3, "L_dec", "mlp6" * gated)
         case ETransformerConfig():
             table |= {"W_s": "d_e segments"} if c.segments else {}

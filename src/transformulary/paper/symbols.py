@@ -184,6 +184,10 @@ gamma_x          \b{\gamma}_x          γ_x  d_e             scale of the norm o
 beta_x           \b{\beta}_x           β_x  d_e             its offset
 gamma_z          \b{\gamma}_z          γ_z  d_e             scale of the norm of the context's embedding
 beta_z           \b{\beta}_z           β_z  d_e             its offset
+gamma_q          \b{\gamma}_q          γ_q  d_attn          scale of the norm of every query
+beta_q           \b{\beta}_q           β_q  d_attn          its offset
+gamma_k          \b{\gamma}_k          γ_k  d_attn          scale of the norm of every key
+beta_k           \b{\beta}_k           β_k  d_attn          its offset
 W_mlp5           \b{W}_{\r{mlp5}}      =    d_mlp x d_e     gate of the encoder's MLP in Algorithm 8
 b_mlp5           \b{b}_{\r{mlp5}}      =    d_mlp           its bias
 W_mlp6           \b{W}_{\r{mlp6}}      =    d_mlp x d_e     gate of the decoder's MLP in Algorithm 8
@@ -210,6 +214,7 @@ attention_factor  \r{attention\_factor}  =    (0,oo)        of rotated queries a
 scale            \r{scale}             =    -               what scores are divided by
 embedding_scale  \r{embedding\_scale}  =    -               what token embeddings are multiplied by
 embedding_norm   \r{embedding\_norm}   =    -               whether a norm follows the embedding, line 3a
+qk_norm          \r{qk\_norm}         =    -               whether queries and keys are normed, lines 1a and 2a
 tied             \r{tied}              =    -               whether W_u is W_e transposed
 absent           \r{absent}            =    -               parameters that a model lacks: a declared 0
 mask             \r{mask}              =    -               the rule that gives Mask, one or a cycle by layer

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from functools import reduce
+from functools import cache, reduce
 from itertools import groupby
 
+from transformulary.oracle.source import read
 from transformulary.paper import parameters
-from transformulary.paper.parameters import POSITIONAL, Shapes, size, split
+from transformulary.paper.parameters import POSITIONAL, QK_NORM, Shapes, size, split
 from transformulary.pseudocode.nodes import Apply, Box, Entry, Fence, Infix, Line, Node, Num, Power, Sym, Words
 from transformulary.pseudocode.notation import member
-from transformulary.pseudocode.specialise import ROOTS, Program, annotation, widths_differ
+from transformulary.pseudocode.specialise import ROOTS, Program, annotation, papers_choices, widths_differ
 from transformulary.pseudocode.statements import Parts, lines
 
 #: Name -> the set it is from: a shape of real numbers ("d_x ell_x"), or one of SETS and a shape.
@@ -54,12 +55,12 @@ SPACES = {
 SETS: dict[str, Node] = {
     "naturals": Sym("naturals"),
     "integers": Sym("integers"),
-    "V": Sym("V"),
-    "V*": Power(Sym("V"), Words("*")),
+    "V": Sym("vocabulary"),
+    "V*": Power(Sym("vocabulary"), Words("*")),
     "(0,1)": Fence("()", (Num(0), Num(1)), ","),
     "(0,∞)": Fence("()", (Num(0), Sym("inf")), ","),
     "{0,1}": Fence("{}", (Num(0), Num(1)), ","),
-    "Delta(V)": Apply(Sym("Delta"), (Sym("V"),)),
+    "Delta(V)": Apply(Sym("Delta"), (Sym("vocabulary"),)),
 }
 _HEAD: Shapes = {
     "W_q": "d_attn d_x",
@@ -92,10 +93,10 @@ PARAMETERS: dict[str, Shapes] = {
 _NEXT, _KNOWN = Entry(Sym("x"), (Infix("+", Sym("t"), Num(1)),)), Entry(Sym("x"), (Infix(":", Num(1), Sym("t")),))
 _MODEL = Sym("P_hat", low=(Sym("theta"),))
 #: What column t of P is: the distribution of the next token, or of a token at place t.
-COLUMNS: dict[str, Node] = {
-    "8": Apply(_MODEL, (_NEXT,), (_KNOWN, Sym("z"))),
-    "9": Words("a distribution over V"),
-    "10": Apply(_MODEL, (_NEXT,), (_KNOWN,)),
+COLUMNS: dict[str, Parts] = {
+    "8": (Apply(_MODEL, (_NEXT,), (_KNOWN, Sym("z"))),),
+    "9": ("a distribution over", SETS["V"]),
+    "10": (Apply(_MODEL, (_NEXT,), (_KNOWN,)),),
 }
 #: The sizes of an architecture, in the paper's order.
 SIZES = ("N_V", "ell_max", "L", "L_enc", "L_dec", "H", "H_kv", "d_e", "d_attn", "d_mid", "d_mlp", "d_f", "segments")
@@ -119,7 +120,29 @@ def box(program: Program, name: str) -> Box:
     }
     kept = ((heading, tuple(row for row in rows if row.parts)) for heading, rows in sections.items())
     shown = tuple((heading, rows) for heading, rows in kept if rows)
-    return Box(head.number, head.title(), shown, lines(program, name))
+    printed = lines(program, name)
+    return Box(head.number, head.title(), credit(program, name, printed), shown, printed)
+
+
+#: Algorithms in which the paper misprints something that we print as meant (docs/errata.md: E8, E3, E2).
+MISPRINTED = frozenset({"6", "8", "9"})
+
+
+@cache
+def papers_lines(name: str) -> tuple[Line, ...]:
+    """The lines of one algorithm as the paper prints them."""
+    return lines(Program(papers_choices(read().functions[name])), name)
+
+
+def credit(program: Program, name: str, printed: tuple[Line, ...]) -> str:
+    """What an algorithm owes to the paper: its lines are the paper's, or some are not, or it is no algorithm there."""
+    number = program.source.numbers[name]
+    if not number.isdigit():
+        return "added to"
+    ours = printed if not program.numbers else lines(program.in_symbols, name)
+    if ours != papers_lines(name):
+        return "adapted from"
+    return "corrected from" if number in MISPRINTED else "from"
 
 
 class _Head:
@@ -141,17 +164,17 @@ class _Head:
         """x ∈ V*; families are e_t ∈ … for t ∈ [T].  Training and inference take theta as an input too."""
         parts: Parts = ()
         for count, group in groupby(self.given if self.bar else self.given + self.rest, _count):
-            names = [a.arg for a in group]
+            arguments = list(group)
             index = Sym("t" if count == "T" else "n")
-            symbols = [member(name, index) if count else Sym(name) for name in names]
-            found = self.members((s, self.space(SPACES[name])) for s, name in zip(symbols, names, strict=True))
+            symbols = [member(a.arg, index) if count else _as_argument(a) for a in arguments]
+            found = self.members((s, self.space(SPACES[a.arg])) for s, a in zip(symbols, arguments, strict=True))
             every: Parts = ("for", Infix("∈", index, Fence("[]", (Sym(count),)))) if count else ()
             parts += (*((";",) if parts else ()), *found, *every)
         return parts
 
     def output(self) -> Parts:
         found: Parts = (Infix("∈", Sym(self.result), self.space(SPACES[self.result])),)
-        return (*found, "; column", Sym("t"), "is", COLUMNS[self.number]) if self.number in COLUMNS else found
+        return (*found, "; column", Sym("t"), "is", *COLUMNS[self.number]) if self.number in COLUMNS else found
 
     def hyperparameters(self) -> Parts:
         """What the paper calls so: sizes, the mask, and what training and inference are told."""
@@ -182,7 +205,8 @@ class _Head:
         if self.number == ROOTS[type(self.config)]:
             yield from self.table(parameters(self.config))
         elif self.number in PARAMETERS:
-            extra = POSITIONAL.get(self.config.positions, {}) if self.number in ("4", "5") else {}
+            extra = (QK_NORM if self.config.qk_norm else {}) | POSITIONAL.get(self.config.positions, {})
+            extra = extra if self.number in ("4", "5") else {}
             extra = {name if self.number == "5" else split(name)[0]: shape for name, shape in extra.items()}
             table = {name: s for name, s in (PARAMETERS[self.number] | extra).items() if self.has(split(name)[0])}
             yield from self.table(table)
@@ -210,10 +234,11 @@ class _Head:
         return "H" if count == "H_kv" and self.config.H_kv == self.config.H else count
 
     def one_head(self, table: Shapes) -> Node:
-        """W_qkv^h = (W_q^h, b_q^h, …); with groups W_qkv^{h,g}."""
+        """W_qkv^h = (W_q^h, b_q^h, …); with groups W_qkv^{h,g}; norms are the same for all heads."""
         counted = [(name, Sym(LETTERS[self.count(count)])) for name, count in map(split, table) if count]
         of = tuple(dict.fromkeys(letter for _, letter in counted))
-        return Infix("=", member("W_qkv", of, above=True), Fence("()", tuple(member(*c, above=True) for c in counted)))
+        parts = (*(member(*c, above=True) for c in counted), *(Sym(name) for name in table if name in QK_NORM))
+        return Infix("=", member("W_qkv", of, above=True), Fence("()", parts))
 
     def rows(self, letter: str, entries: list[tuple[str, str | Shapes]]) -> Iterator[Parts]:
         """Rows like W_q^h ∈ …, b_q^h ∈ …: bundles, norms, and the others by four; a bundle is one Algorithm 5."""
@@ -279,7 +304,9 @@ def _count(a: ast.arg) -> str:
 
 def _as_argument(a: ast.arg) -> Node:
     """An argument in the title: x, or x_{1:N_data} if it is a family."""
-    return member(a.arg, Infix(":", Num(1), Sym(_count(a)))) if _count(a) else Sym(a.arg)
+    if _count(a):
+        return member(a.arg, Infix(":", Num(1), Sym(_count(a))))
+    return Sym(a.arg, plain=annotation(a) in ("Token", "Position"))
 
 
 def _listed(nodes: list[Node]) -> Parts:

@@ -1,17 +1,34 @@
-"""What can be asked for: one algorithm, or every algorithm of a model."""
+"""What can be asked for: algorithms, a whole model, what differs between two; each in every format."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from transformulary.errors import AlgorithmError
 from transformulary.oracle.source import read
-from transformulary.paper import Config, DTransformerConfig, EDTransformerConfig, ETransformerConfig
+from transformulary.paper import Config
+from transformulary.pseudocode import html, latex, markdown, text
 from transformulary.pseudocode.boxes import box
 from transformulary.pseudocode.definitions import definitions
-from transformulary.pseudocode.specialise import Program, architecture, order
-from transformulary.pseudocode.text import box as as_text
-from transformulary.pseudocode.text import line
+from transformulary.pseudocode.diff import Diff, between
+from transformulary.pseudocode.nodes import Document
+from transformulary.pseudocode.specialise import Program, order, papers_choices
+
+#: Format -> its printer, a module with `document` and `diff`.
+FORMATS: dict[str, Any] = {"text": text, "latex": latex, "markdown": markdown, "html": html}
+
+
+class Page(str):
+    """What was asked for, in the chosen format.  In a notebook it shows itself as HTML."""
+
+    what: Document | Diff
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return html.fragment(self.what)
 
 
 def numbers() -> list[str]:
@@ -19,47 +36,64 @@ def numbers() -> list[str]:
     return sorted(read().numbers.values(), key=order)
 
 
-def render(number: int | str, config: Config | None = None, numbers: bool = False) -> str:
-    """Algorithm `number` as text, with the paper's line numbers.
+def render(numbers: int | str | Iterable[int | str], config: Config | None = None, format: str = "text") -> Page:
+    """Algorithms, with the paper's line numbers.
 
     Args:
-        number: 1 to 15, or one with a letter, "4r".
+        numbers: one or several of 1 to 15, or with a letter, "4r".
         config: the model whose lines are shown; the paper's choices if not given.
-        numbers: sizes as the model's numbers, not as symbols.
+        format: one of FORMATS.
 
     Raises:
-        AlgorithmError: there is no such algorithm.
+        AlgorithmError: there is no such algorithm, or no such format.
         ConfigError: the algorithm is for another architecture than the config's.
     """
+    asked = [numbers] if isinstance(numbers, int | str) else numbers
+    return _page(Document(tuple(_box(str(number), config) for number in asked)), format)
+
+
+def describe(config: Config, numbers: bool = False, format: str = "text") -> Page:
+    """Every algorithm that a model executes, and the functions that they use.
+
+    Args:
+        config: the model's.
+        numbers: sizes as the model's numbers, not as symbols.
+        format: one of FORMATS.
+    """
+    program = Program(config, numbers)
+    boxes = tuple(box(program, name) for name in program.executed)
+    return _page(Document(boxes, tuple(definitions(program))), format)
+
+
+def diff(a: Config, b: Config, format: str = "text", names: tuple[str, str] = ("a", "b")) -> Page:
+    """What differs between the lines that two models execute, sizes aside.  Empty if nothing does.
+
+    Args:
+        a, b: the models' configs.
+        format: one of FORMATS.
+        names: what the two are called.
+    """
+    return _page(between(a, b, names), format)
+
+
+def _page(what: Document | Diff, format: str) -> Page:
+    if format not in FORMATS:
+        raise AlgorithmError(f"there is no format {format!r}; there are {', '.join(FORMATS)}.")
+    printer = FORMATS[format]
+    page = Page(printer.document(what) if isinstance(what, Document) else printer.diff(what))
+    page.what = what
+    return page
+
+
+def _box(number: str, config: Config | None) -> Any:
     name = read().name(number)
     if name is None:
         raise AlgorithmError(_missing(number))
-    return as_text(box(Program(config or _paper(str(number)), numbers), name))
+    norm = {"norm": "rms_norm"} if number == "6r" else {}
+    return box(Program(config or papers_choices(read().functions[name], **norm)), name)
 
 
-def describe(config: Config) -> str:
-    """Every algorithm that a model executes, with its numbers, and the functions that they use."""
-    program = Program(config, numbers=True)
-    boxes = [as_text(box(program, name)) for name in program.executed]
-    where = [f"    {line(definition)}" for definition in definitions(program)]
-    return "\n\n".join([*boxes, "\n".join(["where", *where])]) + "\n"
-
-
-def _missing(number: int | str) -> str:
+def _missing(number: str) -> str:
     known = numbers()
     lettered = ", ".join(n for n in known if not n.isdigit())
     return f"the paper has no Algorithm {number}; it has 1 to 15. Published models add {lettered}."
-
-
-def _paper(number: str) -> Config:
-    """The paper's choices for one algorithm, or those that an algorithm with a letter stands for.
-
-    The sizes do not show: they are symbols unless a config is given.
-    """
-    kind = architecture(read().functions[read().name(number) or ""])
-    sizes: Any = {"N_V": 2, "ell_max": 2, "H": 2, "d_e": 4, "d_mlp": 2}
-    if kind == "EDTransformerConfig":
-        return EDTransformerConfig(**sizes, L_enc=2, L_dec=2)
-    if kind == "ETransformerConfig":
-        return ETransformerConfig(**sizes, L=2)
-    return DTransformerConfig(**sizes, L=2, norm="rms_norm" if number == "6r" else "layer_norm")

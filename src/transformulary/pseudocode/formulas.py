@@ -131,7 +131,9 @@ class Formulas:
     # atoms
 
     def symbol(self, name: str) -> Node:
-        return Apply(Sym(name), (self.given[name],)) if name in self.given else Sym(name)
+        if name in self.given:
+            return Apply(Sym(name), (self.given[name],))
+        return Sym(name, plain=name in self.indices | self.scalars)
 
     def Name(self, node: ast.Name) -> Node:
         return self.plus(node, 0) if node.id in self.indices else self.symbol(node.id)

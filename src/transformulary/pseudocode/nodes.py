@@ -1,21 +1,26 @@
 """The tree between the oracle's source and a page: what a formula and a line are made of.
 
-A printer (`text.py`) is one function over these kinds.  Where parentheses go follows from `level`, a rule
-that every printer shares, applied to what its own notation leaves ambiguous.
+A printer (`text`, `latex`, `mathml`) is one function over these kinds.  Where parentheses go follows from
+`level`, a rule that every printer shares (`grouping`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Sym:
-    """A symbol by the paper's name ("W_mlp1"), and its indices below (e_t) or above (Y^h)."""
+    """A symbol by the paper's name ("W_mlp1"), and its indices below (e_t) or above (Y^h).
+
+    plain   it is a number, an index or a token here, though elsewhere the letter is an array's
+    """
 
     name: str
     low: tuple[Node, ...] = ()
     high: tuple[Node, ...] = ()
+    plain: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,10 +71,11 @@ class Power:
 
 @dataclass(frozen=True)
 class Frac:
-    """above / below."""
+    """above / below; `grouping` says which are built up."""
 
     above: Node
     below: Node
+    built: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,8 +142,8 @@ def level(node: Node) -> int:
             return PRODUCT
         case Big():
             return BIG
-        case Frac():
-            return FRACTION
+        case Frac(built=built):
+            return POWER if built else FRACTION
         case Power() | Root() | Prefix():
             return POWER
         case Num(value) if value < 0:
@@ -147,6 +153,8 @@ def level(node: Node) -> int:
 
 #: Words that govern a line, set in bold where there is bold.
 KEYWORDS = frozenset({"for", "do", "while", "end", "if", "then", "else", "return"})
+#: How remarks begin: what follows is no line of the algorithm.
+REMARK = "-- "
 
 
 @dataclass(frozen=True)
@@ -157,6 +165,13 @@ class Line:
     depth: int
     parts: tuple[Node | str, ...]
 
+    def spaced(self) -> Iterator[tuple[str, Node | str]]:
+        """Each part after the space before it: none before a comma or colon, at the beginning or after "for all"."""
+        before: Node | str = "∀"
+        for part in self.parts:
+            yield "" if before == "∀" or (isinstance(part, str) and part[0] in ",:;") else " ", part
+            before = part
+
 
 @dataclass(frozen=True)
 class Box:
@@ -164,11 +179,21 @@ class Box:
 
     number   "10", "4r"
     title    what computes what: P <- DTransformer(x | theta)
+    credit   what it owes to the paper: "from", "corrected from", "adapted from", "added to"
     head     (heading, lines of it): Input, Output, Hyperparameters, Parameters; a line's label is empty
     lines    the numbered lines
     """
 
     number: str
     title: Node
+    credit: str
     head: tuple[tuple[str, tuple[Line, ...]], ...]
     lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """Algorithms, and the functions that their lines name, one definition a line."""
+
+    boxes: tuple[Box, ...]
+    where: tuple[Line, ...] = ()

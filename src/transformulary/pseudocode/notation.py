@@ -1,7 +1,7 @@
 """How names of the source are set: the one table of notation.
 
-A name is a LaTeX command without backslash: a base letter, then suffixes.  `tilde` and `hat` are accents, a
-digit goes above (gamma_1), anything else below (ell_max, W_mlp1).  An index goes where there is room.
+A name is a LaTeX command without backslash: a base letter, then suffixes.  `tilde`, `hat` and `prime` are
+accents, a digit goes above (gamma_1), anything else below (ell_max, W_mlp1).  An index goes where there is room.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass
 
+from transformulary.paper import SYMBOLS
 from transformulary.pseudocode.nodes import Node, Sym
 
 GREEK = {
@@ -29,14 +30,22 @@ GREEK = {
     "reals": "ℝ",
     "integers": "ℤ",
 }
-ACCENTS = {"tilde": "\u0303", "hat": "\u0302"}
+ACCENTS = {"tilde": "\u0303", "hat": "\u0302", "prime": "′"}
 #: A bundle of parameters, calligraphic in the paper: name -> the words above it.
 BUNDLES = {"W": "", "W_enc": "enc", "W_dec": "dec", "W_ed": "e/d"}
 
+#: Names that are words, underscore and all.
+WORDS = frozenset({"Mask", "mask_token", "bos_token", "eos_token"})
+#: Names that share a letter: the set of tokens is V, as are the values of Algorithm 4.
+SAME = {"vocabulary": "V"}
+#: Names of vectors, matrices and sequences, bold in print: what the table of symbols has so, and a few without entry.
+ARRAYS = {s.name for s in SYMBOLS.values() if r"\boldsymbol" in s.latex} | {"A", "q_hat", "r", "s"}
+
 #: Names whose values are token ids: from 0 in the source, from 1 in print.
 TOKENS = frozenset({"x", "z", "s", "x_hat", "x_tilde", "y", "mask_token", "bos_token", "eos_token"})
-#: Names that are numbers, or lists of numbers: a product with one of them is no product of arrays.
-SCALARS = frozenset({"alpha", "eta", "m", "tau", "omega", "delta", "a", "b", "g"})
+#: Names that are numbers, or lists of numbers: a product with one of them is no product of arrays, and they are not
+#: bold.  (v is the variance of Algorithm 6; v_t of Algorithm 3 is a member of a family, and no name by itself.)
+SCALARS = frozenset({"alpha", "eta", "m", "v", "tau", "omega", "delta", "a", "b", "g"})
 #: Functions whose values are numbers where lines use them as factors.
 SCALAR_FUNCTIONS = frozenset({"sqrt", "sin", "cos", "log"})
 #: Arguments that are not printed: the choices of the model, and the source of chance.
@@ -47,31 +56,45 @@ FUNCTIONS = {"len": "length"}
 
 @dataclass(frozen=True)
 class Letters:
-    """What a symbol is made of: a base with an accent, what is below it, what is above."""
+    """What a symbol is made of.
 
-    base: str
+    letter  "W", or the name of a letter that ASCII lacks: "gamma", "ell", "reals"; a whole word if it is one
+    accent  "tilde", "hat", "prime" or ""
+    low     what is below it: "e", "mlp1"
+    high    what is above it: "1", "enc"
+    style   "bold" for vectors and matrices, "calligraphic" for a bundle of them, "upright" for words, or ""
+    """
+
+    letter: str
+    accent: str = ""
     low: str = ""
     high: str = ""
+    style: str = ""
+
+    @property
+    def base(self) -> str:
+        """The letter with its accent, in Unicode."""
+        if self.style == "calligraphic":
+            return "𝓦"
+        return unicodedata.normalize("NFC", GREEK.get(self.letter, self.letter) + ACCENTS.get(self.accent, ""))
 
 
-def letters(name: str) -> Letters:
-    """The parts of a symbol; a trailing underscore (a family handed in: e_ of Algorithm 3) is not printed."""
+def letters(name: str, plain: bool = False) -> Letters:
+    """The parts of a symbol; a trailing underscore (a family handed in: e_ of Algorithm 3) is not printed.
+
+    plain   not bold, though the name is an array's
+    """
     if name in BUNDLES:
-        return Letters("𝓦", high=BUNDLES[name])
-    if name.endswith("_token") or name == "Mask":
-        return Letters(name)
-    base, *suffixes = name.rstrip("_").split("_")
-    base, low, high = GREEK.get(base, base), "", ""
+        return Letters("W", high=BUNDLES[name], style="calligraphic")
+    if name in WORDS:
+        return Letters(name, style="upright")
+    letter, *suffixes = SAME.get(name, name).rstrip("_").split("_")
+    parts = {"accent": "", "low": "", "high": ""}
     for suffix in suffixes:
-        if suffix in ACCENTS:
-            base = unicodedata.normalize("NFC", base + ACCENTS[suffix])
-        elif suffix == "prime":
-            base += "′"
-        elif suffix.isdigit():
-            high = suffix
-        else:
-            low = suffix
-    return Letters(base, low, high)
+        parts["accent" if suffix in ACCENTS else "high" if suffix.isdigit() else "low"] = suffix
+    word = len(letter) > 1 and letter not in GREEK
+    bold = name.rstrip("_") in ARRAYS and not plain
+    return Letters(letter, **parts, style="bold" if bold else "upright" if word else "")
 
 
 def member(name: str, index: Node | tuple[Node, ...], above: bool = False) -> Sym:

@@ -15,6 +15,7 @@ from typing import Any
 from transformulary.errors import ConfigError
 from transformulary.oracle.source import Source, read
 from transformulary.paper import Config, DTransformerConfig, EDTransformerConfig, ETransformerConfig, Mask, parameters
+from transformulary.paper.parameters import leaves
 from transformulary.pseudocode.notation import HIDDEN
 
 #: The architecture of each config, which is where a run begins.
@@ -48,6 +49,11 @@ class Program:
         return _Specialiser(self, function).result
 
     @cached_property
+    def in_symbols(self) -> Program:
+        """The same with sizes as symbols."""
+        return Program(self.config, source=self.source) if self.numbers else self
+
+    @cached_property
     def executed(self) -> list[str]:
         """The names of all algorithms that the model's forward pass executes, in the order of their numbers."""
         todo, found = [self.source.name(ROOTS[type(self.config)])], set[str]()
@@ -72,12 +78,24 @@ class Program:
     @cached_property
     def no_beta(self) -> bool:
         """Whether no norm of the model has an offset, so that Algorithm 6 has none."""
-        return not any(name.startswith("beta") for name in parameters(self.config))
+        return not any("beta" in name for name, _, _ in leaves(parameters(self.config), self.config))
+
+
+def papers_choices(function: ast.FunctionDef, **others: Any) -> Config:
+    """The paper's choices for the architecture that a function is for; the sizes do not show, they are symbols."""
+    sizes: Any = {"N_V": 2, "ell_max": 2, "H": 2, "d_e": 4, "d_mlp": 2} | others
+    match architecture(function):
+        case "EDTransformerConfig":
+            return EDTransformerConfig(**sizes, L_enc=2, L_dec=2)
+        case "ETransformerConfig":
+            return ETransformerConfig(**sizes, L=2)
+    return DTransformerConfig(**sizes, L=2)
 
 
 def widths_differ(config: Config) -> bool:
-    """Whether norms work at two widths, d_e and d_f, so that d_e in Algorithm 6 is no one number."""
-    return getattr(config, "d_f", config.d_e) != config.d_e
+    """Whether norms work at two widths, d_e and d_f or d_attn, so that d_e in Algorithm 6 is no one number."""
+    others = (getattr(config, "d_f", config.d_e), config.d_attn if config.qk_norm else config.d_e)
+    return any(width != config.d_e for width in others)
 
 
 def order(number: str) -> tuple[int, str]:
@@ -167,7 +185,7 @@ class _Specialiser(ast.NodeTransformer):
         for statement in statements:
             choice = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.IfExp)
             chosen = choice and not self.source.label(self.path, statement)
-            new = self.visit(_Substitute(values).visit(copy.deepcopy(statement)))
+            new = self.visit(_Substitute(values).visit(statement))
             for s in new if isinstance(new, list) else [new]:
                 if chosen:
                     values = values | {names(s.targets[0])[0]: s.value}

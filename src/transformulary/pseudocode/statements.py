@@ -120,7 +120,7 @@ class _Lines:
                 unless = Prefix("¬", self.formula(condition))
                 yield Line(label, depth, (*self.for_all(at), "if", unless, "then", self.becomes(entry, otherwise)))
             case ast.Call(func=ast.Name(id="sample"), args=[ast.Call(args=[p, tau]), _]):
-                q = Infix("∝", Words("q"), Power(self.formula(p), Frac(Num(1), self.formula(tau))))
+                q = Infix("∝", Sym("q"), Power(self.formula(p), Frac(Num(1), self.formula(tau))))
                 yield Line(label, depth, ("sample a token", self.formula(target), "from", q))
             case ast.Call(func=ast.Name(id="randomly"), args=[a, b, p, _]):
                 first = self.becomes(target, a)

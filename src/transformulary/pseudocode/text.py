@@ -1,20 +1,20 @@
-"""Formulas and boxes as plain Unicode text."""
+"""Formulas, algorithms and documents as plain Unicode text."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import groupby
 
+from transformulary.pseudocode.credits import BIBTEX, PRINTED_BY
+from transformulary.pseudocode.diff import Diff, Pair
+from transformulary.pseudocode.grouping import grouped
 from transformulary.pseudocode.nodes import (
-    ATOM,
-    BIG,
-    FRACTION,
-    LEVELS,
-    POWER,
     PRODUCT,
-    RELATION,
     Apply,
     Big,
     Box,
+    Document,
     Entry,
     Fence,
     Frac,
@@ -35,11 +35,13 @@ FENCES = {"[]": "[]", "{}": "{}", "[[]]": ("[[", "]]"), "ceiling": "⌈⌉", "fl
 INDENT = "    "
 SPACED = {"": " ", ":": ":", "×": "×", "such that": " : "}
 ABOVE = str.maketrans("0123456789−T", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᵀ")
+#: Longer lines are broken.
+WIDTH = 100
 
 
-def text(node: Node, least: int = 0) -> str:
-    """A formula; in parentheses if it binds less tightly than `least`."""
-    return f"({_text(node)})" if level(node) < least else _text(node)
+def text(node: Node) -> str:
+    """A formula."""
+    return _text(grouped(node))
 
 
 def _text(node: Node) -> str:
@@ -51,39 +53,27 @@ def _text(node: Node) -> str:
         case Words(words):
             return words
         case Infix(op, left, right):
-            inside = text if LEVELS[op] <= RELATION else _inside
-            return _first(left, LEVELS[op]) + SPACED.get(op, f" {op} ") + inside(right, LEVELS[op] + 1)
+            return _text(left) + SPACED.get(op, f" {op} ") + _text(right)
         case Prefix("log", body):
-            return f"log {text(body, ATOM)}"
+            return f"log {_text(body)}"
         case Prefix(op, body):
-            return op + _inside(body, BIG)
+            return op + _text(body)
         case Root(body):
-            return "√" + text(body, ATOM)
+            return "√" + _text(body)
         case Power(base, exponent):
-            return text(base, ATOM) + _above(text(exponent))
+            return _text(base) + _above(_text(exponent))
         case Frac(above, below):
             slash = " / " if isinstance(below, Big) or level(above) == PRODUCT else "/"
-            return text(above, PRODUCT) + slash + text(below, BIG if isinstance(below, Big) else POWER)
+            return _text(above) + slash + _text(below)
         case Big(where, up, body):
-            return f"Σ_{{{_tight(where)}{'..' + _tight(up) if up else ''}}} {_inside(body, FRACTION)}"
+            return f"Σ_{{{_tight(where)}{'..' + _tight(up) if up else ''}}} {_text(body)}"
         case Apply(function, given, parameters):
-            return f"{text(function)}({' | '.join(', '.join(map(text, part)) for part in (given, parameters) if part)})"
+            return f"{_text(function)}({' | '.join(', '.join(map(_text, p)) for p in (given, parameters) if p)})"
         case Entry(base, at):
-            return f"{text(base, ATOM)}[{','.join(':' if i is None else _tight(i) for i in at)}]"
+            return f"{_text(base)}[{','.join(':' if i is None else _tight(i) for i in at)}]"
         case Fence(kind, items, separator):
             opening, closing = FENCES[kind]
-            return opening + separator.join(map(text, items)) + closing
-
-
-def _inside(node: Node, least: int) -> str:
-    """An operand that is not the first: one that begins with a minus needs parentheses."""
-    shown = text(node, least)
-    return f"({shown})" if shown.startswith("−") else shown
-
-
-def _first(node: Node, least: int) -> str:
-    """The left operand; a number below 0 may begin a sum or a product without parentheses."""
-    return text(node, 0 if isinstance(node, Num) else least)
+            return opening + separator.join(map(_text, items)) + closing
 
 
 def _symbol(name: str, low: tuple[Node, ...], high: tuple[Node, ...]) -> str:
@@ -105,23 +95,34 @@ def _group(words: str) -> str:
 
 def _tight(node: Node) -> str:
     """Between brackets, sums are set without spaces."""
-    return re.sub(r" ([+−=∈]) ", r"\1", text(node))
+    return re.sub(r" ([+−=∈]) ", r"\1", _text(node))
 
 
 def line(words: Line) -> str:
-    """A line without its number: words and formulas, no space before a comma or colon or after "for all"."""
-    out = ""
-    for part in words.parts:
-        shown = part if isinstance(part, str) else text(part)
-        out += shown if not out or out.endswith("∀") or shown[0] in ",:;" else f" {shown}"
-    return INDENT * words.depth + out
+    """A line without its number, unbroken."""
+    shown = (space + (part if isinstance(part, str) else text(part)) for space, part in words.spaced())
+    return INDENT * words.depth + "".join(shown)
+
+
+def numbered(row: Line) -> str:
+    """A line with its number."""
+    return f"{row.label:>4}  {line(row)}"
+
+
+def title(b: Box) -> str:
+    """The caption of an algorithm."""
+    return f"Algorithm {b.number}: {text(b.title)}"
 
 
 def box(b: Box) -> str:
     """An algorithm: its title, what goes in and comes out, and its numbered lines."""
+    return f"{title(b)}, {b.credit} [PH22]\n{body(b)}"
+
+
+def body(b: Box) -> str:
+    """A box without its title."""
     head = [row for heading, rows in b.head for row in _section(heading, rows)]
-    numbered = [f"{row.label:>4}  {line(row)}" for row in b.lines]
-    return "\n".join([f"Algorithm {b.number}: {text(b.title)}", *head, *numbered])
+    return "\n".join(map(broken, head + [numbered(row) for row in b.lines]))
 
 
 def _section(heading: str, rows: tuple[Line, ...]) -> list[str]:
@@ -129,3 +130,54 @@ def _section(heading: str, rows: tuple[Line, ...]) -> list[str]:
     if len(rows) == 1:
         return [f"{INDENT}{heading}: {line(rows[0])}"]
     return [f"{INDENT}{heading}:", *(INDENT * 2 + line(row) for row in rows)]
+
+
+def broken(row: str) -> str:
+    """A row of at most WIDTH characters, or several: after the first, two steps deeper than where its words begin."""
+    begins = re.match(r"[ \d]{3}[\da-z]  +|\s*", row)
+    assert begins
+    rows, hanging = [], " " * begins.end() + INDENT * 2
+    while len(row) > WIDTH and (at := _place(row, len(hanging))):
+        rows.append(row[:at])
+        row = hanging + row[at + 1 :]
+    return "\n".join([*rows, row])
+
+
+def _place(row: str, first: int) -> int:
+    """The space at which a row is broken: in as few brackets as can be, after a comma, late; 0 if there is none."""
+    depth, found = 0, (99, True, 0)
+    for at, sign in enumerate(row[: WIDTH + 1]):
+        depth += (sign in "([{⌈⌊") - (sign in ")]}⌉⌋")
+        if sign == " " and at > max(first, WIDTH // 2):
+            found = min(found, (depth, row[at - 1] not in ",;:", -at))
+    return -found[2]
+
+
+def definition(row: Line) -> str:
+    """What a function is."""
+    return broken(INDENT + line(row))
+
+
+def document(d: Document) -> str:
+    """Algorithms, one below the other, and the functions that their lines name."""
+    where = ["\n".join(["where", *map(definition, d.where)])] if d.where else []
+    return "\n\n".join([*map(box, d.boxes), *where, f"{PRINTED_BY} [PH22] is\n{BIBTEX}"])
+
+
+def diff(d: Diff) -> str:
+    """What differs, in the form of a unified diff: the lines of the first with -, those of the second with +."""
+    rows = [f"--- {d.names[0]}", f"+++ {d.names[1]}"] if d.differences else []
+    for x in d.differences:
+        before, after = (title and line(title) for title in x.titles)
+        heading = f"@@ {after or before} @@"
+        rows += [heading, f"-{before}", f"+{after}"][: 3 if before and after and before != after else 1]
+        for i, run in enumerate(x.runs):
+            rows += [heading] * (i > 0)
+            rows += _unified(run)
+    return "\n".join(rows)
+
+
+def _unified(run: tuple[Pair, ...]) -> Iterator[str]:
+    for same, pairs in groupby(run, lambda pair: pair[0] == pair[1]):
+        before, after = ([numbered(x) for x in side if x] for side in zip(*pairs, strict=True))
+        yield from (" " + x for x in before) if same else [*("-" + x for x in before), *("+" + x for x in after)]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from operator import index
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as Pipeline
 
 from transformulary.errors import ConfigError, DataError, TokenError
 from transformulary.files import write_atomically
+from transformulary.tokens import gguf
 from transformulary.tokens.kinds import KINDS, blocks
 from transformulary.tokens.library import library
 from transformulary.tokens.published import read
@@ -86,6 +87,14 @@ class Tokenizer:
             TokenError: there is no such file, or it is not what its name says.
         """
         return cls(*read(Path(path), SPECIAL))
+
+    @classmethod
+    def from_gguf(cls, meta: Mapping[str, Any]) -> Self:
+        """The tokenizer that a GGUF file describes: `Source.vocabulary`.
+
+        Raises TokenError, which says why, where the file does not say enough for the very ids of the model.
+        """
+        return cls(*gguf.read(meta))
 
     def save(self, folder: str | Path) -> None:
         """Write `tokenizer.json` and `tokenizer_config.json`, as the `transformers` library reads them."""

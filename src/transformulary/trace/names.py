@@ -115,6 +115,8 @@ LLAMA = (
         "model.norm",
     ),
     *_projections("model.layers.{l}.self_attn"),
+    Name(f"{HEAD}/4.1a", "model.layers.{l}.self_attn.q_norm:out", "[0, :, {h}].T"),
+    Name(f"{HEAD}/4.2a", "model.layers.{l}.self_attn.k_norm:out", "[0, :, {g}].T"),
 )  # fmt: skip
 
 block, attn, mlp = "blocks.{l}.", "blocks.{l}.attn.", "blocks.{l}.mlp."
@@ -181,7 +183,7 @@ LLAMA_CPP_LLAMA = (
 
 #: program -> the model_type of a config.json -> its names; "" holds those that every model has.
 NAMES: dict[str, dict[str, tuple[Name, ...]]] = {
-    "transformers": {"gpt2": GPT2, "gpt_neo": GPT_NEO} | dict.fromkeys(("llama", "mistral", "qwen2"), LLAMA),
+    "transformers": {"gpt2": GPT2, "gpt_neo": GPT_NEO} | dict.fromkeys(("llama", "mistral", "qwen2", "qwen3"), LLAMA),
     "TransformerLens": {"": TRANSFORMER_LENS},
     "llama.cpp": {"gpt2": LLAMA_CPP_GPT2, "llama": LLAMA_CPP_LLAMA},
 }

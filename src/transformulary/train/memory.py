@@ -6,10 +6,8 @@ import math
 import os
 
 from transformulary.errors import ConfigError
-from transformulary.paper import DTransformerConfig, weight_bytes
+from transformulary.paper import DTransformerConfig, training_bytes
 
-#: Of every parameter there are four numbers: itself, its gradient, and AdamW's two moments.
-COPIES = 4
 #: Bytes of the Python objects of one layer, however narrow it is; about what was measured.
 LAYER = 40_000
 
@@ -20,7 +18,7 @@ def refuse_huge(config: DTransformerConfig, precision: str = "float32") -> None:
     Activations come on top, so a smaller model may be too large still.  Where the system does not say how much
     memory it has, nothing is refused.
     """
-    needed = COPIES * weight_bytes(config, "float64" if precision == "float64" else "float32") + LAYER * config.L
+    needed = training_bytes(config, "float64" if precision == "float64" else "float32") + LAYER * config.L
     there = memory()
     if there is not None and needed > there:
         raise ConfigError(

@@ -7,36 +7,52 @@ does not offer is not seen.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from transformulary.conform.candidates.caches import PADDED, PADS, RIGHT, WAYS, Memory, Way, dropped
 from transformulary.conform.candidates.pytorch import failing, ids, logits
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
+from transformulary.conform.reference import Reference
+from transformulary.errors import AlgorithmError
 from transformulary.nn import DTransformer, evaluating
 
 #: Relative difference of logits that rounding alone may make, by precision.
 ROUNDING = {"float64": 1e-10, "float32": 1e-4, "float16": 5e-2, "bfloat16": 2e-1}
+#: What float64 may lose between two orders of the same sums.
+EXACT = 1e-12
 Decode = Callable[[nn.Module, list[Tensor]], Any]
 
 
 def check_decoding(
-    model: nn.Module, x: Sequence[int], precision: str, decode: Decode | None = None, mixed: bool = False
+    model: nn.Module,
+    ref: Reference,
+    x: Sequence[int],
+    precision: str,
+    decode: Decode | None = None,
+    mixed: bool = False,
 ) -> Iterator[Note]:
     """Notes of every way to run a model that must give what one plain run gives.
 
     Args:
+        ref: what the model should compute: on it known mistakes are tried, and named if they explain a difference.
         mixed: whether its code computes some lines in a lower precision than its own.
         decode: decode(model, pieces) -> logits of all tokens, the pieces one after the other with the model's own
             cache; None: the cache of `transformers` or of ours.
     """
     with evaluating(model), torch.no_grad(), failing(type(model).__name__):
         alone = logits(model(ids(model, [x])))[0]
+        known = Known(ref, x, alone, precision)
         decode = decode or _decoder(model)
-        yield _cached(model, x, alone, decode, precision)
+        cached = _cached(model, x, alone, decode, known)
+        yield cached
         yield _judge("in a batch", _in_batch(model, x), alone, precision)
+        if decode and cached.status == AGREES:
+            yield _cached_in_batch(model, x, alone, decode, known)
         for side in ("right", "left"):
             padded = _padded(model, x, side)
             where = f"padded on the {side}"
@@ -45,14 +61,15 @@ def check_decoding(
             elif mixed and precision == "float64" and not padded.isfinite().all():
                 yield Note("decoding", UNSEEN, f"{where}: not a number, as its float32 cannot hold float64's masks")
             else:
-                yield _judge(where, padded, alone[: len(padded)], precision)
+                why = partial(known.padded, padded) if side == "left" else str
+                yield _judge(where, padded, alone[: len(padded)], precision, why)
 
 
-def _judge(what: str, theirs: Tensor, alone: Tensor, precision: str, why: str = "") -> Note:
+def _judge(what: str, theirs: Tensor, alone: Tensor, precision: str, why: Callable[[], str] = str) -> Note:
     error = difference(theirs, alone)
     if error <= ROUNDING[precision]:
         return Note("decoding", AGREES, f"{what}: the same logits, to {error:.0e}")
-    return Note("decoding", DIFFERS, f"{what}, logits differ by {error:.1e} from those of the sequence alone{why}")
+    return Note("decoding", DIFFERS, f"{what}, logits differ by {error:.1e} from those of the sequence alone{why()}")
 
 
 def difference(theirs: Tensor, ours: Tensor) -> float:
@@ -61,35 +78,130 @@ def difference(theirs: Tensor, ours: Tensor) -> float:
     return error if error == error else float("inf")
 
 
+class Known:
+    """What is known to go wrong, tried on the oracle: a mistake is named if with it the logits agree.
+
+    alone  the model's logits (or probabilities) of the whole sequence: what it can be told apart from depends on them
+    """
+
+    def __init__(self, ref: Reference, x: Sequence[int], alone: Tensor, precision: str) -> None:
+        self.c, self.theta, self.x, self.alone, self.precision = ref.config, ref.theta, list(x), alone, precision
+
+    @cached_property
+    def form(self) -> tuple[Callable[[Tensor], Tensor], float] | None:
+        """What the model's output is of the oracle's logits, and how exactly; None where it agrees with neither."""
+        whole = torch.from_numpy(Memory(self.c, RIGHT).run(self.x, self.theta))
+        errors = ((form, difference(_exact(self.alone), form(whole))) for form in (Tensor.contiguous, _probabilities))
+        return next(((form, error) for form, error in errors if error <= ROUNDING[self.precision]), None)
+
+    def cached(self, theirs: Tensor, half: int) -> str:
+        """Why the tokens after the first piece are wrong."""
+        ways = [*WAYS, *map(dropped, range(1, half))]
+        return self._named(ways, self._first(self.x[:half]).turn_to, [[v] for v in self.x[half:]], theirs[half:])
+
+    def of_rows(self, rows: Sequence[Sequence[int]], own: int, theirs: Tensor, half: int) -> str:
+        """Why the first token after the first piece of a batch is wrong: the cache is that of another row."""
+        others = {k: self._first(rows[k][:half]) for k in range(len(rows)) if k != own}
+        ways = [Way(f"it reads the cache of row {k + 1} of the batch") for k in others]
+        start = dict(zip(ways, others.values(), strict=True))
+        return self._named(ways, lambda way: start[way].turn_to(RIGHT), [[self.x[half]]], theirs[half : half + 1])
+
+    def padded(self, theirs: Tensor) -> str:
+        """Why a sequence padded on the left is wrong."""
+        pieces = [[self.x[0]] * PADS + self.x[: len(theirs)]]
+        return self._named(PADDED, lambda way: Memory(self.c, way), pieces, theirs)
+
+    def _first(self, piece: Sequence[int]) -> Memory:
+        memory = Memory(self.c, RIGHT)
+        if self.form:
+            memory.run(piece, self.theta)
+        return memory
+
+    def _named(
+        self, ways: Iterable[Way], start: Callable[[Way], Memory], pieces: Sequence[Sequence[int]], theirs: Tensor
+    ) -> str:
+        if not self.c.remembers:
+            return ": a later token changes the keys of earlier ones here, so that no cache can be right"
+        if self.form is None:
+            return ": why cannot be said before the model itself agrees"
+        form, error = self.form
+        fits = {
+            way.says: self._remaining(start(way), pieces, _exact(theirs), form, max(8 * error, EXACT)) for way in ways
+        }
+        fits = {says: error for says, error in fits.items() if error < float("inf")}
+        if not fits:
+            return ": no known mistake of caches and masks explains it"
+        return f": {', or '.join(fits)}; with this one change they agree to {max(fits.values()):.0e}"
+
+    def _remaining(
+        self,
+        memory: Memory,
+        pieces: Sequence[Sequence[int]],
+        theirs: Tensor,
+        form: Callable[[Tensor], Tensor],
+        allowed: float,
+    ) -> float:
+        """The largest difference that this way leaves; infinite if it is more than allowed."""
+        largest, begin = 0.0, 0
+        for piece in pieces:
+            try:
+                ours = form(torch.from_numpy(memory.run(piece, self.theta)))[-len(theirs) :]
+            except (AlgorithmError, IndexError):  # tokens that attend to nothing, positions that there are not
+                return float("inf")
+            error = difference(theirs[begin : begin + len(ours)], ours)
+            if not error <= allowed:
+                return float("inf")
+            largest, begin = max(largest, error), begin + len(ours)
+        return largest
+
+
+def _exact(theirs: Tensor) -> Tensor:
+    return theirs.double().cpu()
+
+
+def _probabilities(logits: Tensor) -> Tensor:
+    return logits.softmax(-1)
+
+
 # the cache
 
 
-def _cached(model: nn.Module, x: Sequence[int], alone: Tensor, decode: Decode | None, precision: str) -> Note:
+def _cached(model: nn.Module, x: Sequence[int], alone: Tensor, decode: Decode | None, known: Known) -> Note:
     if decode is None:
         return Note("decoding", UNSEEN, "with a cache: no cache is known; a function decode(model, pieces) says how")
     if len(x) < 4:
         return Note("decoding", UNSEEN, "with a cache: it takes 4 tokens to tell")
-    half = len(x) // 2
-    pieces = [ids(model, [x[:half]]), *(ids(model, [[v]]) for v in x[half:])]
-    theirs = logits(decode(model, pieces))
+    half, precision = len(x) // 2, known.precision
+    theirs = logits(decode(model, _pieces(model, [x])))
     theirs = theirs[0] if theirs.ndim == 3 else theirs
     if theirs.shape != alone.shape:
         shapes = f"{tuple(theirs.shape)}, and {tuple(alone.shape)} is right"
         return Note("decoding", DIFFERS, f"with a cache, logits have the shape {shapes}")
-    first, rest = difference(theirs[:half], alone[:half]), difference(theirs[half:], alone[half:])
-    why = "" if first > ROUNDING[precision] else _why(model, x, theirs, half, precision)
-    return _judge("with a cache", theirs, alone, precision, why if rest > ROUNDING[precision] else "")
+    first = difference(theirs[:half], alone[:half])
+    why = (
+        partial(str, ": already in the first piece")
+        if first > ROUNDING[precision]
+        else partial(known.cached, theirs, half)
+    )
+    return _judge("with a cache", theirs, alone, precision, why)
 
 
-def _why(model: nn.Module, x: Sequence[int], theirs: Tensor, half: int, precision: str) -> str:
-    """What explains the first token after the cache: that the past is lost, or cut."""
-    for start in range(1, half + 1):
-        cut = logits(model(ids(model, [x[start : half + 1]])))[0, -1]
-        if difference(theirs[half], cut) <= ROUNDING[precision]:
-            lost = f"the first {start} tokens" if start < half else "the past"
-            return f": the first token after the cache is what it would be without {lost}"
-    usual = "positions not advanced, or a mask aligned to the first query, are usual"
-    return f": the first piece is right, the first token after it is not ({usual})"
+def _cached_in_batch(model: nn.Module, x: Sequence[int], alone: Tensor, decode: Decode, known: Known) -> Note:
+    rows, own = _batch(x)
+    try:
+        theirs = logits(decode(model, _pieces(model, rows)))[own]
+    except Exception as error:  # a function of the user's that decodes one sequence at a time
+        return Note("decoding", UNSEEN, f"with a cache in a batch: decode fails ({type(error).__name__}: {error})")
+    if theirs.shape != alone.shape:
+        return Note("decoding", UNSEEN, "with a cache in a batch: decode returns no batch")
+    why = partial(known.of_rows, rows, own, theirs, len(x) // 2)
+    return _judge("with a cache in a batch", theirs, alone, known.precision, why)
+
+
+def _pieces(model: nn.Module, rows: Sequence[Sequence[int]]) -> list[Tensor]:
+    """The first half of all rows, then token by token."""
+    half, whole = len(rows[0]) // 2, ids(model, rows)
+    return [whole[:, :half], *torch.split(whole[:, half:], 1, 1)]
 
 
 def _decoder(model: nn.Module) -> Decode | None:
@@ -121,22 +233,27 @@ def _transformers(model: nn.Module, pieces: list[Tensor]) -> Tensor:
 # batches and padding
 
 
+def _batch(x: Sequence[int]) -> tuple[list[list[int]], int]:
+    """x among other sequences of its length, neither first nor in the middle, and which row it is, from 0."""
+    return [list(reversed(x)), list(x), [x[0]] * len(x), [*x[1:], x[0]]], 1
+
+
 def _in_batch(model: nn.Module, x: Sequence[int]) -> Tensor:
-    """The logits of x beside two other sequences of its length."""
-    return logits(model(ids(model, [list(reversed(x)), x, [x[0]] * len(x)])))[1]
+    rows, own = _batch(x)
+    return logits(model(ids(model, rows)))[own]
 
 
 def _padded(model: nn.Module, x: Sequence[int], side: str) -> Tensor | None:
-    """The logits of x, padded by three tokens, beside a longer sequence; None without attention_mask."""
+    """The logits of x, padded by some tokens, beside a longer sequence; None without attention_mask."""
     named = inspect.signature(model.forward).parameters
     if "attention_mask" not in named:
         return None
-    short, pad = list(x[:-3] if len(x) > 3 else x), [x[0]] * 3
-    rows = [short + pad, [*short, *x[-3:]]] if side == "right" else [pad + short, [*x[-3:], *short]]
+    short, pad = list(x[:-PADS] if len(x) > PADS else x), [x[0]] * PADS
+    rows = [short + pad, [*short, *x[-PADS:]]] if side == "right" else [pad + short, [*x[-PADS:], *short]]
     mask = torch.ones(2, len(rows[0]), dtype=torch.long)
-    mask[0, slice(len(short), None) if side == "right" else slice(0, 3)] = 0
+    mask[0, slice(len(short), None) if side == "right" else slice(0, PADS)] = 0
     more = {}
     if "position_ids" in named:
         more["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
     found = logits(model(ids(model, rows), attention_mask=mask.to(ids(model, rows).device), **more))[0]
-    return found[: len(short)] if side == "right" else found[3:]
+    return found[: len(short)] if side == "right" else found[PADS:]

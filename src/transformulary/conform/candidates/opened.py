@@ -75,7 +75,7 @@ def _watched(
     cached: Callable[..., Any] | None = None,
 ) -> Candidate:
     found = watch_model(model, ref.config, x, table, name)
-    notes = check_decoding(model, x, found.precision, cached, bool(found.lower)) if decoding else ()
+    notes = check_decoding(model, ref, x, found.precision, cached, bool(found.lower)) if decoding else ()
     return Candidate(**{**vars(found), "x": ids, "notes": tuple(notes)})
 
 

@@ -65,6 +65,7 @@ TABLES: dict[str, Table] = {
     "LlamaForCausalLM": Table(LLAMA, IN_FLOAT32),
     "MistralForCausalLM": Table(LLAMA, IN_FLOAT32),
     "Qwen2ForCausalLM": Table(LLAMA, IN_FLOAT32),
+    "Qwen3ForCausalLM": Table(LLAMA, IN_FLOAT32),
 }
 
 

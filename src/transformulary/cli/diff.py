@@ -1,0 +1,45 @@
+"""transformulary diff A B: the lines in which two models differ
+
+Sizes aside: what is compared are the lines that each executes. In colour in a terminal, unless NO_COLOR is set.
+"""
+
+import argparse
+import os
+import sys
+
+from transformulary.pseudocode import FORMATS
+
+#: How a line of a diff begins -> its colour in a terminal.
+COLOURS = {"+": "32", "-": "31", "@": "36"}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    from transformulary.cli._models import HELP
+
+    parser.add_argument("a", metavar="A", help=HELP)
+    parser.add_argument("b", metavar="B", help="the same")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="of what is printed (default: text)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what differs.  Raises ConfigError or CheckpointError: there is no such model."""
+    from transformulary.cli._models import named
+    from transformulary.pseudocode import diff
+
+    page = diff(named(args.a).config, named(args.b).config, args.format, (args.a, args.b))
+    if page:
+        print(coloured(page) if args.format == "text" and _in_colour() else page)
+    else:
+        print(f"{args.a} and {args.b} execute the same lines; `describe` shows their sizes.", file=sys.stderr)
+    return 0
+
+
+def coloured(text: str) -> str:
+    """A unified diff with the colours that terminals know."""
+    lines = ((line, COLOURS.get(line[:1])) for line in text.splitlines())
+    return "\n".join(f"\x1b[{colour}m{line}\x1b[0m" if colour else line for line, colour in lines)
+
+
+def _in_colour() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

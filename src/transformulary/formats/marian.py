@@ -1,0 +1,84 @@
+"""Marian as stored by `transformers`: Algorithm 8 with sinusoids in halves, scaled embeddings, eps and a bias b_u.
+
+Only its config is read so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from transformulary.errors import ConfigError
+from transformulary.formats import gpt2
+from transformulary.formats.format import Format, Key, Keys
+from transformulary.paper import EDTransformerConfig
+
+
+def same(ours: str, default: int, *theirs: str) -> Keys:
+    """One field of ours that several keys of theirs say: Algorithm 8 has one for the encoder and the decoder."""
+
+    def read(config: dict[str, Any]) -> dict[str, Any]:
+        given = {key: config.get(key, default) for key in theirs if key in config or key == theirs[0]}
+        if any(value != given[theirs[0]] for value in given.values()):
+            said = ", ".join(f"{key} = {value!r}" for key, value in given.items())
+            raise ConfigError(f"{said}: encoder and decoder differ, and Algorithm 8 has one {ours} for both.")
+        return {ours: given[theirs[0]]}
+
+    return Keys(theirs, read, _written(theirs, ours))
+
+
+def _written(theirs: tuple[str, ...], ours: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda config: dict.fromkeys(theirs, config[ours])
+
+
+KEYS = (
+    Key("max_position_embeddings", "ell_max", 1024),
+    Key("d_model", "d_e", 1024),
+    Key("activation_function", "activation", "gelu", gpt2.ACTIVATIONS),
+    Key("scale_embedding", "embedding_scale", False, {True: "sqrt", False: "none"}),
+    Key("tie_word_embeddings", "tied", True),
+    Key("decoder_layers", "L_dec", 12),
+    same("N_V", 58101, "vocab_size", "decoder_vocab_size"),
+    same("L_enc", 12, "encoder_layers", "num_hidden_layers"),
+    same("H", 16, "encoder_attention_heads", "decoder_attention_heads", "num_attention_heads"),
+    same("d_mlp", 4096, "encoder_ffn_dim", "decoder_ffn_dim"),
+)
+#: Keys that change the mathematics, and the only value that we compute.
+REQUIRED = {
+    "is_decoder": False,
+    "is_encoder_decoder": True,
+    "add_final_layer_norm": False,
+    "normalize_before": False,
+    "normalize_embedding": False,
+    "share_encoder_decoder_embeddings": True,
+    "static_position_embeddings": True,
+    "pruned_heads": {},
+}
+#: Dropout, the initialisation, what `generate` does, and what other users of the same keys need.
+HARMLESS = gpt2.HARMLESS | {
+    "activation_dropout",
+    "add_bias_logits",
+    "attention_dropout",
+    "bad_words_ids",
+    "classif_dropout",
+    "classifier_dropout",
+    "decoder_layerdrop",
+    "decoder_start_token_id",
+    "dropout",
+    "encoder_layerdrop",
+    "extra_pos_embeddings",
+    "forced_eos_token_id",
+    "init_std",
+    "max_length",
+    "num_beams",
+}
+
+MARIAN = Format(
+    "marian",
+    keys=KEYS,
+    weights=(),
+    fixed={"positions": "sinusoid_halves", "eps": 1e-5, "absent": []},
+    required=REQUIRED,
+    harmless=HARMLESS,
+    kind=EDTransformerConfig,
+)

@@ -1,0 +1,72 @@
+"""What differs between the lines that two models execute: lines are paired by the paper's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import groupby
+
+from transformulary.paper import Config
+from transformulary.pseudocode.boxes import box
+from transformulary.pseudocode.nodes import Box, Line
+from transformulary.pseudocode.specialise import Program, order
+
+Pair = tuple[Line | None, Line | None]
+#: How many equal lines are shown before and after those that differ.
+CONTEXT = 1
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where one algorithm differs.
+
+    titles  a's and b's, None where one does not execute the algorithm
+    runs    neighbouring lines, (a's, b's): the same line twice, or what differs, None where one has no such line
+    """
+
+    titles: Pair
+    runs: tuple[tuple[Pair, ...], ...]
+
+
+@dataclass(frozen=True)
+class Diff:
+    """Two models' names, and the algorithms that differ."""
+
+    names: tuple[str, str]
+    differences: tuple[Difference, ...]
+
+
+def between(a: Config, b: Config, names: tuple[str, str]) -> Diff:
+    """The differences of two models in the order of the algorithms; sizes are symbols, so they do not count."""
+    ours, theirs = ({x.number: x for x in _boxes(config)} for config in (a, b))
+    numbers = sorted(ours | theirs, key=order)
+    compared = (_compared(ours.get(n), theirs.get(n)) for n in numbers)
+    return Diff(names, tuple(x for x in compared if x.runs or x.titles[0] != x.titles[1]))
+
+
+def _boxes(config: Config) -> Iterator[Box]:
+    program = Program(config)
+    return (box(program, name) for name in program.executed)
+
+
+def _compared(a: Box | None, b: Box | None) -> Difference:
+    pairs = list(_paired(*(x.lines if x else () for x in (a, b))))
+    near = {i + d for i, (x, y) in enumerate(pairs) if x != y for d in range(-CONTEXT, CONTEXT + 1)}
+    runs = groupby(enumerate(pairs), lambda entry: entry[0] in near)
+    return Difference((_title(a), _title(b)), tuple(tuple(pair for _, pair in run) for is_near, run in runs if is_near))
+
+
+def _title(b: Box | None) -> Line | None:
+    return Line("", 0, (f"Algorithm {b.number}:", b.title)) if b else None
+
+
+def _paired(a: tuple[Line, ...], b: tuple[Line, ...]) -> Iterator[Pair]:
+    """Lines side by side that have the same number, or are the same remark."""
+    keys: list[list[str | Line]] = [[line.label or line for line in lines] for lines in (a, b)]
+    for kind, i, i_end, j, j_end in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
+        if kind == "equal":
+            yield from zip(a[i:i_end], b[j:j_end], strict=True)
+        else:
+            yield from ((line, None) for line in a[i:i_end])
+            yield from ((None, line) for line in b[j:j_end])

@@ -1,0 +1,37 @@
+"""Algorithms as Markdown, for a README: captions are headings, lines are fenced text.
+
+Fenced text and not mathematics between dollars: it looks the same on every site and in every editor (PyPI and
+most editors show no mathematics, and GitHub's has no indentation and breaks in tables), keeps numbers and
+indentation, and what is copied from it is what is read.
+"""
+
+from __future__ import annotations
+
+from transformulary.pseudocode import text
+from transformulary.pseudocode.credits import ADDRESS, BIBTEX, PAPER, PRINTED_BY
+from transformulary.pseudocode.diff import Diff
+from transformulary.pseudocode.nodes import Box, Document
+
+
+def document(d: Document) -> str:
+    """Algorithms, a heading each, and the functions that their lines name."""
+    where = ["where", _fenced("\n".join(map(text.definition, d.where)))] if d.where else []
+    return "\n\n".join([*map(box, d.boxes), *where, f"{PRINTED_BY} [PH22] is [{PAPER}]({ADDRESS}):", _bibtex()])
+
+
+def box(b: Box) -> str:
+    """An algorithm: its title, what goes in and comes out, and its numbered lines."""
+    return f"### Algorithm {b.number}: `{text.text(b.title)}`\n\n{b.credit} [PH22]\n\n{_fenced(text.body(b))}"
+
+
+def diff(d: Diff) -> str:
+    """A fenced diff, which most sites set in colour."""
+    return _fenced(text.diff(d), "diff") if d.differences else ""
+
+
+def _bibtex() -> str:
+    return _fenced(BIBTEX, "bibtex")
+
+
+def _fenced(words: str, language: str = "text") -> str:
+    return f"```{language}\n{words}\n```"

@@ -1,0 +1,195 @@
+"""`transformulary describe` and `transformulary diff`: any model's pseudocode, from its config alone."""
+
+import io
+import json
+import shutil
+import sys
+from dataclasses import replace
+
+import pytest
+
+from nn.models import config, model
+from transformulary import __version__
+from transformulary.cli import main
+from transformulary.models import save
+from transformulary.paper import number_of_parameters, preset
+from transformulary.paper.presets import families, presets
+from transformulary.pseudocode import FORMATS, describe, diff, render
+
+
+@pytest.fixture
+def said(capsys):
+    """The function that runs a command and gives its exit status, stdout and stderr."""
+
+    def run(*argv):
+        status = main([str(word) for word in argv])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+HEAD = """\
+GPT-2 (gpt2-small)
+Radford et al. 2019; openai/gpt-2, hparams.json
+The article's numbers of parameters (117M, 345M, 762M, 1542M) are too low; its authors corrected
+them to 124M, 355M, 774M, 1558M.
+124,439,808 parameters (published: 117M)
+247,064,064 FLOPs a token for matrices, 37,748,736 for attention among 1,024 tokens; three times that in training
+          weights  cache of 1,024 tokens  training
+float32    498 MB                75.5 MB   1.99 GB
+bfloat16   249 MB                37.7 MB   1.99 GB
+int8       124 MB                18.9 MB         -
+"""
+
+
+def test_a_preset(said):
+    """Name, source, note, counts; then its lines with its numbers."""
+    page = describe(preset("gpt2-small").config, numbers=True)
+
+    assert (0, f"{HEAD}\n{page}\n", "") == said("describe", "gpt2-small")
+
+
+def test_an_architecture(said):
+    """gpt2 is no size: symbols, and which sizes there are."""
+    status, out, _ = said("describe", "gpt2")
+
+    assert "Sizes: gpt2-small, gpt2-medium, gpt2-large, gpt2-xl\n" in out
+    assert out.endswith(f"\n\n{describe(preset('gpt2').config, numbers=False)}\n")
+    assert "FLOPs a token" not in out
+    assert 0 == status
+
+
+def test_symbols_or_numbers(said):
+    """--sizes says which; an architecture has no numbers."""
+    status, out, err = said("describe", "gpt2", "--sizes", "numbers")
+    symbols = said("describe", "gpt2-xl", "--sizes", "symbols")[1]
+
+    assert (2, "") == (status, out)
+    assert err == (
+        "transformulary describe: gpt2 is an architecture and has no sizes of its own. "
+        "Name one of gpt2-small, gpt2-medium, gpt2-large, gpt2-xl.\n"
+    )
+    assert symbols.endswith(f"\n\n{describe(preset('gpt2-xl').config, numbers=False)}\n")
+
+
+@pytest.mark.parametrize("name", [*families(), *presets()])
+def test_every_name(name, said):
+    """Whatever `presets` lists is described."""
+    status, out, err = said("describe", name)
+
+    assert (0, "") == (status, err)
+    assert f"({name})\n" in out
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_format(format, said):
+    """The head is there in each, where it is a comment or text, and the page after it."""
+    status, out, _ = said("describe", "bert-base", "--format", format)
+
+    page = describe(preset("bert-base").config, numbers=True, format=format)
+    assert (0, True) == (status, out.endswith(f"\n\n{page}\n"))
+    assert "109,514,298 parameters" in out.removesuffix(f"{page}\n")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_show_in_every_format(format, said):
+    """`show --format` prints the paper's algorithms so too."""
+    assert (0, f"{render(['6', '10'], format=format)}\n", "") == said("show", "6", "10", "--format", format)
+
+
+def test_as_json(said):
+    """For machines: config, counts, pseudocode and the version that printed it."""
+    found = json.loads(said("describe", "gpt2-small", "--json")[1])
+
+    assert preset("gpt2-small").config == type(preset("gpt2").config).from_dict(found["config"])
+    assert {"ell": 1024, "matrices": 247_064_064, "attention": 37_748_736} == found["flops_per_token"]
+    assert {"weights": 497_759_232, "cache": 75_497_472, "training": 1_991_036_928} == found["bytes"]["float32"]
+    assert (describe(preset("gpt2-small").config, numbers=True), __version__) == (found["pseudocode"], found["version"])
+
+
+def test_a_folder_and_its_config(tmp_path, said):
+    """A saved model, its config alone, and a model that was trained elsewhere: no weights are read."""
+    save(tmp_path / "model", model(config()))
+    shutil.copy(tmp_path / "model" / "config.json", tmp_path / "theirs.json")
+    (tmp_path / "model" / "model.safetensors").write_bytes(b"no weights")
+
+    pages = [said("describe", path)[1].split("\n", 1) for path in (tmp_path / "model", tmp_path / "theirs.json")]
+
+    assert [str(tmp_path / "model"), str(tmp_path / "theirs.json")] == [name for name, _ in pages]
+    assert pages[0][1] == pages[1][1]
+    assert pages[0][1].endswith(f"\n\n{describe(config(), numbers=True)}\n")
+
+
+def test_a_path_comes_first(tmp_path, monkeypatch, said):
+    """A file called gpt2 is that file; without it, gpt2 is the architecture."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gpt2").write_text(json.dumps({"model_type": "gpt2", "n_layer": 1}))
+
+    one = number_of_parameters(replace(preset("gpt2").config, L=1))
+    assert said("describe", "gpt2")[1].startswith(f"gpt2\n{one:,} parameters\n")
+
+
+@pytest.mark.parametrize("verb", [["describe"], ["diff", "paper"]])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no model is called 'config.json'. `transformulary presets` lists them all.\n"),
+        ("[1", "config.json is not JSON (Expecting ',' delimiter: line 1 column 3 (char 2)).\n"),
+        (json.dumps({"model_type": "gpt2", "n_embd": "x" * 10**6}), "d_e = 'xxx"),
+        (json.dumps({"model_type": "gpt2", "new\n\x1b[31m": [1]}), "config.json: new \\x1b[31m = [1] has no rule"),
+    ],
+)
+def test_bad_input(verb, content, message, tmp_path, monkeypatch, said):
+    """One short line on stderr, exit status 2, whatever the file holds."""
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        (tmp_path / "config.json").write_text(content)
+
+    status, out, err = said(*verb, "config.json")
+
+    assert (2, "", True) == (status, out, message in err)
+    assert err.startswith(f"transformulary {verb[0]}: ")
+    assert len(err) < 1200
+    assert 1 == err.count("\n")
+
+
+def test_diff(said):
+    """The unified diff of two models, named as they were asked for, plain where it is not a terminal."""
+    expected = diff(preset("paper").config, preset("gpt2").config, "text", ("paper", "gpt2"))
+
+    assert (0, f"{expected}\n", "") == said("diff", "paper", "gpt2")
+
+
+def test_diff_of_the_same(said):
+    """Two sizes of one architecture execute the same lines: nothing on stdout, a sentence on stderr."""
+    sentence = "gpt2-small and gpt2-xl execute the same lines; `describe` shows their sizes.\n"
+
+    assert (0, "", sentence) == said("diff", "gpt2-small", "gpt2-xl")
+
+
+class Terminal(io.StringIO):
+    """A stdout that is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environment", "colour"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
+)
+def test_colour_in_a_terminal(environment, colour, monkeypatch):
+    """Lines of one model red, of the other green, unless NO_COLOR is set or the terminal has none."""
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", Terminal())
+
+    main(["diff", "paper", "gpt2"])
+
+    lines = sys.stdout.getvalue().splitlines()
+    plain = diff(preset("paper").config, preset("gpt2").config, "text", ("paper", "gpt2")).splitlines()
+    colours = {"-": "\x1b[31m", "+": "\x1b[32m", "@": "\x1b[36m"}
+    painted = [f"{colours[line[0]]}{line}\x1b[0m" if line[:1] in colours else line for line in plain]
+    assert (painted if colour else plain) == lines

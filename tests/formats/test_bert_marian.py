@@ -1,0 +1,58 @@
+"""Configs of BERT and Marian as `transformers` writes them: which model they mean, and what is refused."""
+
+import pytest
+import transformers
+
+import huggingface
+from transformulary.errors import CheckpointError
+from transformulary.formats import describe, understood
+from transformulary.formats.bert import BERT
+from transformulary.formats.marian import MARIAN
+
+
+@pytest.mark.parametrize("make", [huggingface.bert, huggingface.marian])
+def test_the_config_of_a_model(make):
+    """What the library saves with a model is read as the config with which the oracle computes the same numbers."""
+    model, c, _ = make()
+
+    assert understood(model.config.to_dict() | {"dtype": "float64"}, "config.json")[1] == c
+
+
+@pytest.mark.parametrize(("form", "theirs"), [(BERT, transformers.BertConfig), (MARIAN, transformers.MarianConfig)])
+def test_what_is_missing_is_their_default(form, theirs):
+    """A config.json that says nothing but its model_type means the library's default model."""
+    _, all_said = understood(theirs().to_dict(), "config.json")
+
+    assert understood({"model_type": form.model_type}, "config.json") == (form, all_said)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "message"),
+    [
+        ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type = 'relative_key' is not comput"),
+        ("bert", {"is_decoder": True}, "is_decoder = True is not computed"),
+        ("bert", {"hidden_act": "mish"}, "hidden_act = 'mish' is none of"),
+        ("bert", {"hiden_size": 8}, "hiden_size = 8 has no rule.*Did you mean hidden_size?"),
+        ("bert", {"type_vocab_size": -1}, "ETransformerConfig: segments = -1 must be a whole number, at least 0"),
+        ("marian", {"normalize_before": True}, "normalize_before = True is not computed"),
+        ("marian", {"decoder_ffn_dim": 8}, "encoder_ffn_dim = 4096, decoder_ffn_dim = 8: .* one d_mlp for both"),
+        ("marian", {"decoder_attention_heads": 8}, "encoder_attention_heads = 16, decoder_attention_heads = 8"),
+        ("marian", {"decoder_vocab_size": 7}, "vocab_size = 58101, decoder_vocab_size = 7"),
+        ("marian", {"num_hidden_layers": 7}, "encoder_layers = 12, num_hidden_layers = 7"),
+        ("marian", {"scale_embedding": "yes"}, "scale_embedding = 'yes' is none of True, False"),
+    ],
+)
+def test_what_we_do_not_compute(kind, change, message):
+    """A value that would change the numbers, and a key that nobody knows, are refused by name."""
+    with pytest.raises(CheckpointError, match=rf"^config\.json: {message}"):
+        understood({"model_type": kind, **change}, "config.json")
+
+
+@pytest.mark.parametrize("make", [huggingface.bert, huggingface.marian])
+def test_weights_are_not_read_yet(make, tmp_path):
+    """A whole checkpoint is refused in one line, and its config is read all the same."""
+    model, _, _ = make()
+    model.save_pretrained(tmp_path)
+
+    with pytest.raises(CheckpointError, match=r"the weights of (bert|marian) are not read yet, only its config"):
+        describe(tmp_path)
