@@ -176,8 +176,8 @@ HEAD = """\
 
 Found in public threads of many projects; none of them is in the table of known mistakes. Each is planted by hand in an
 ordinary PyTorch GPT or Llama (`tests/conform/real_*.py`), in one place, in float64. `conform` names the line and
-the layer of every one, says that no known mistake explains it, and describes the difference. Written by
-`bench/real_mistakes.py`.
+the layer of every one, says that no known mistake explains it, and describes the difference. From the logits alone,
+too, every one is seen and nothing is named. Written by `bench/real_mistakes.py`.
 
 | what the implementation does | described in | line of Algorithm 10 | what the difference looks like |
 |---|---|---|---|

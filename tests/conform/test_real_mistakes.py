@@ -32,10 +32,9 @@ def test_the_line_and_no_name(mistake):
     assert report.agreement is None
 
 
-@pytest.mark.parametrize("key", ["gelu-by-table", "vocabulary-cut"])
-def test_from_the_logits_alone(key):
-    """With nothing but the last line seen it is known that something differs, and nothing is named."""
-    report = report_of(next(mistake for mistake in REAL if mistake.key == key), LOGITS)
+def test_from_the_logits_alone():
+    """With nothing but the last line seen, it is known that something differs, and nothing is named."""
+    report = report_of(next(mistake for mistake in REAL if mistake.key == "gelu-by-table"), LOGITS)
 
     assert report.status == 1
     assert [fault.key for fault in report.faults] == [""]
