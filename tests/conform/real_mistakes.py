@@ -107,15 +107,6 @@ def _(model):
 
 
 @real(
-    "bias-on-every-device", "each of two devices adds the bias b_mlp2 before their results are added",
-    "Wenyueh/MinivLLM/issues/80", "8", "layer 2",
-    "the same column is added to every token",
-)  # fmt: skip
-def _(model):
-    model.blocks[1].mlp.down.bias.data *= 2
-
-
-@real(
     "gelu-by-table", "GELU is looked up for its argument rounded to half precision",
     "ggml-org/llama.cpp/issues/29252", "8", "layer 2",
     "all rows and tokens differ, by no more than rounding to float16 does",
