@@ -14,9 +14,9 @@ float16   float16 weights; its default cache; GPT-2 always, as it looks GELU up 
 bfloat16  quantised weights: it rounds the other factor of each product to 8 bits, with one scale for 32 numbers
 
 "Of allowed" is the part of the allowed error that was needed; allowed is, as everywhere, 8 times what the oracle itself
-loses in that precision on these inputs.  Line by line, GPT-2 is allowed float16 in line 8 alone.  For quantised weights
-bfloat16 is a stand-in, as coarse as 8 bits but not the same rounding: agreement there is loose, and a fault that changes
-less than bfloat16 does is not seen.
+loses in that precision on these inputs.  Line by line, GPT-2 is allowed float16 in line 8 alone.  For quantised
+weights bfloat16 is a stand-in, as coarse as 8 bits but not the same rounding: agreement there is loose, and a fault
+that changes less than bfloat16 does is not seen.
 """
 
 import argparse

@@ -210,6 +210,7 @@ class Attention(nn.Module):
         has, b = self.has, self.o.bias
         if b is not None:
             b = b * 0 if has("no-b_o") else b * self.s.heads if has("b_o-per-head") else b
+            b = b * 2 if has("b_o-doubled") else b
         if has("no-W_o"):
             return y if b is None else y + b
         return F.linear(y, self.o.weight.T if has("W_o-transposed") else self.o.weight, b)
@@ -243,7 +244,8 @@ class MLP(nn.Module):
                 return self.down(self.gate(x) * self.act(self.up(x)))
             return self.down(self.act(self.gate(x)) * (1 if has("no-gate") else self.up(x)))
         h = self.act(F.linear(x, self.up.weight, None if has("no-b_mlp1") else self.up.bias))
-        return F.linear(h, self.down.weight, None if has("no-b_mlp2") else self.down.bias)
+        b = None if has("no-b_mlp2") else self.down.bias * 2 if has("b_mlp2-doubled") else self.down.bias
+        return F.linear(h, self.down.weight, b)
 
 
 class Block(nn.Module):

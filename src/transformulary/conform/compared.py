@@ -48,11 +48,15 @@ class Comparison:
 
     def error(self, path: str, ours: Array, theirs: Array) -> float:
         """The error of a value, and of what its line adds, whichever is larger."""
-        error, base = error_of(ours, theirs), self.stream
-        adds = parse(path).steps[-1].label in INCREMENTS and "/" not in path and not self.unseen
-        if adds and base is not None and np.shape(base) == np.shape(theirs):
+        error, base = error_of(ours, theirs), self.base(path)
+        if base is not None and np.shape(base) == np.shape(theirs):
             return max(error, error_of(ours - base, theirs - base))
         return error
+
+    def base(self, path: str) -> Array | None:
+        """The X to which the line of a value adds; None for a line that does not, or where X was not seen."""
+        adds = parse(path).steps[-1].label in INCREMENTS and "/" not in path and not self.unseen
+        return self.stream if adds else None
 
     def passed(self, path: str) -> None:
         """A value that was seen has been dealt with."""

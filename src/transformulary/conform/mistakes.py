@@ -83,6 +83,7 @@ PROJECTIONS = (
     _mistake("5.4", "W_o-transposed", "the square matrix W_o is transposed", "W.W_o @", "W.W_o.T @"),
     _mistake("5.4", "no-W_o", "the output projection W_o is missing", "W.W_o @ Y", "Y"),
     _mistake("5.4", "no-b_o", "the bias b_o is missing", "+ W.b_o[:, None]", "+ 0"),
+    _mistake("5.4", "b_o-doubled", "the bias b_o is added twice", "W.b_o[:, None]", "2 * W.b_o[:, None]"),
     _mistake("5.4", "b_o-per-head", "the bias b_o is added once per head", "W.b_o[:, None]", "len(W.W_q) * W.b_o[:, None]"),
 )  # fmt: skip
 
@@ -177,6 +178,7 @@ MLP = (
     _mistake("10.8", "no-gate", "the gate is missing", " * (theta.W_mlp3[l] @ X_tilde + theta.b_mlp3[l][:, None])", ""),
     _mistake("10.8", "no-b_mlp1", "the bias b_mlp1 is missing", "+ theta.b_mlp1[l][:, None]", "+ 0"),
     _mistake("10.8", "no-b_mlp2", "the bias b_mlp2 is missing", "+ theta.b_mlp2[l][:, None]", "+ 0"),
+    _mistake("10.8", "b_mlp2-doubled", "the bias b_mlp2 is added twice", "+ theta.b_mlp2[l][:, None]", "+ 2 * theta.b_mlp2[l][:, None]"),
     _mistake("10.8", "residual-overwritten-8", "the MLP is added to the normed X, which overwrites the residual stream", "X + theta.W_mlp2", "X_tilde + theta.W_mlp2"),
     _mistake("10.8", "no-residual-8", "the residual connection around the MLP is missing", "X + theta.W_mlp2", "theta.W_mlp2"),
 )  # fmt: skip

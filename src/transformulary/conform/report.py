@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from transformulary.conform.diagnosis import Finding
-from transformulary.conform.mistakes import Mistake
+from transformulary.conform.mistakes import BY_KEY, Mistake
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.projection import Suspicion, independent
+from transformulary.conform.search import Mistakes
 from transformulary.oracle.path import parse
 
 #: What the lines of Algorithm 10 are, for a reader who does not have the paper at hand.
@@ -248,13 +249,18 @@ def invisible_in(suspicions: Iterable[Suspicion]) -> tuple[str, ...]:
 
 
 def _fewest(findings: Sequence[Finding]) -> list[Finding]:
-    """Where several mistakes explain a value equally well: those that explain most values."""
+    """Where several mistakes explain a value equally well: those that explain most values, the first in the table."""
     count = Counter(
         key for f in findings for key in {m.key for mistakes in (f.mistakes, *f.alike) for m, _ in mistakes}
     )
+    table = list(BY_KEY)
+
+    def worth(mistakes: Mistakes) -> tuple[int, int]:
+        return sum(count[m.key] for m, _ in mistakes), -sum(table.index(m.key) for m, _ in mistakes)
+
     chosen = []
     for f in findings:
-        best = max((f.mistakes, *f.alike), key=lambda mistakes: sum(count[m.key] for m, _ in mistakes))
+        best = max((f.mistakes, *f.alike), key=worth)
         alike = tuple(mistakes for mistakes in (f.mistakes, *f.alike) if mistakes is not best)
         chosen.append(replace(f, mistakes=best, alike=alike))
     return chosen
