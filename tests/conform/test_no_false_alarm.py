@@ -5,6 +5,7 @@ import torch
 import transformers
 
 import huggingface as hf
+from formats import test_gguf as gguf
 from formats.test_mathformer import FILES, folder
 from transformulary.conform import conform
 
@@ -102,6 +103,17 @@ def test_published_checkpoints(name, precision):
 def test_by_name(checkpoints, candidate):
     """A library's own model of a folder, which is loaded by the name of the library."""
     assert conform(candidate, checkpoints("llama", 0)).status == 0
+
+
+@pytest.mark.parametrize("candidate", ["ours", "the file"])
+def test_a_gguf_file(tmp_path, candidate):
+    """What ours loads of a GGUF file, quantised and beside another one, agrees with the oracle on its numbers."""
+    path = gguf.write(tmp_path / "model.gguf", gguf.made(**gguf.LLAMA), "Q4_0")
+    gguf.write(tmp_path / "other.gguf", gguf.made(**gguf.GPT2))
+
+    report = conform(path if candidate == "the file" else candidate, path)
+
+    assert report.status == 0, report
 
 
 def test_padding_that_is_no_number_in_float64(checkpoints):

@@ -38,7 +38,7 @@ def conform(
 
     Args:
         candidate: a `torch.nn.Module`; a Python file (of functions, or with `load(folder)`); a folder or file of
-            dumps; a folder with a checkpoint; "transformers" or "ours": that library's model of the reference's
+            dumps; a checkpoint's folder or GGUF file; "transformers" or "ours": that library's model of the reference's
             folder; {path: array}; `Functions`; a `Candidate`.
         against: a folder with a checkpoint, "paper", "gpt2" or "llama" (tiny, random parameters), or a `Reference`.
         tokens: ids from 0; text: what the reference's tokenizer makes ids of.  Default: 11 ids.
