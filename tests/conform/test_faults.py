@@ -4,12 +4,15 @@ import ast
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from conform.ordinary import GEMMA, GPT, LLAMA, NEO, PLACES, QWEN, build
 from transformulary.conform.mistakes import MISTAKES, ORDER
+from transformulary.conform.reference import reference
 from transformulary.conform.run import conform
+from transformulary.oracle import record
 from transformulary.oracle.source import read
 
 X = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
@@ -156,6 +159,19 @@ def test_what_cannot_be_seen_is_said(key):
 
     assert report.status == 0
     assert next(m.says for m in MISTAKES if m.key == key) in report.invisible
+
+
+def test_a_wrong_value_inside_a_right_line():
+    """A line whose inner value was seen is judged with what was seen: nothing unrelated is named."""
+    ref = reference("gpt2")
+    line = "10.6[l=1]/5.2[h=1]/4.6"
+    values = record("DTransformer", X, ref.theta, ref.config)
+    seen = {path: np.array(values[path]) for path in (line, f"{line}:softmax", "10.6[l=1]")}
+    seen[f"{line}:softmax"][0, 3] += 0.1
+
+    report = conform(seen, ref, tokens=X)
+
+    assert [(fault.key, fault.paths) for fault in report.faults] == [("", (f"{line}:softmax",)), ("", (line,))]
 
 
 def test_an_unknown_difference_is_called_that():

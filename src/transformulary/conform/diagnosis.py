@@ -113,7 +113,7 @@ class Lockstep:
         self.errors[path] = error
         if error > self.allowed(path):
             self.findings.append(self._explain(path, matrix(ours), theirs, error, ":" in path))
-        elif self.projection and ":" not in path and "/" not in path:
+        elif self.projection and ":" not in path and "/" not in path and not self._entered(path):
             self._project(self.projection, path, matrix(ours), theirs)
         self._comparison.passed(path)
 
@@ -129,7 +129,7 @@ class Lockstep:
         gap = tuple(dict.fromkeys(n for n in unseen if n not in ("1", "2") or "3" not in unseen))
         if self.order:
             found = self._of_another_order(path, ours, theirs)
-        elif inside or gap:
+        elif inside or gap or self._entered(path):
             found = self._nonlocal(path, ours, theirs, map(self._level, range(self.config.L + 1)))
             self.adopted |= {mistake.key: layer for mistake, layer in found.mistakes} if found else {}
         else:
@@ -151,6 +151,10 @@ class Lockstep:
         if X is not None and label == "6":
             heads = Heads(self.theta.W[l].W_o, self.theta.W[l].b_o, self.config.H)
         return describe(ours, theirs, base, heads, self.allowed(path))
+
+    def _entered(self, path: str) -> bool:
+        """Whether values inside this line were seen: it cannot be computed again by itself, from ours."""
+        return any(p != path and p.startswith((f"{path}/", f"{path}:")) for p in self.seen)
 
     def _of_another_order(self, path: str, ours: Array, theirs: Array) -> Explanation | None:
         """Another order of the lines, alone or with further mistakes in every layer."""
