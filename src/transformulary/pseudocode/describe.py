@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
 from transformulary.errors import AlgorithmError
 from transformulary.oracle.source import read
 from transformulary.paper import Config
-from transformulary.pseudocode import html, latex, markdown, text
 from transformulary.pseudocode.boxes import box
 from transformulary.pseudocode.definitions import definitions
 from transformulary.pseudocode.diff import Diff, between
 from transformulary.pseudocode.nodes import Document
-from transformulary.pseudocode.specialise import Program, order, papers_choices
+from transformulary.pseudocode.specialise import Program, architecture, order, papers_program
 
-#: Format -> its printer, a module with `document` and `diff`.
-FORMATS: dict[str, Any] = {"text": text, "latex": latex, "markdown": markdown, "html": html}
+#: Each is printed by the module of this name, which has `document` and `diff`.
+FORMATS = ("text", "latex", "markdown", "html")
 
 
 class Page(str):
@@ -28,7 +28,7 @@ class Page(str):
         return str(self)
 
     def _repr_html_(self) -> str:
-        return html.fragment(self.what)
+        return str(printer("html").fragment(self.what))
 
 
 def numbers() -> list[str]:
@@ -76,11 +76,16 @@ def diff(a: Config, b: Config, format: str = "text", names: tuple[str, str] = ("
     return _page(between(a, b, names), format)
 
 
-def _page(what: Document | Diff, format: str) -> Page:
+def printer(format: str) -> Any:
+    """The module that prints a format, imported when it is asked for.  Raises AlgorithmError: there is none."""
     if format not in FORMATS:
         raise AlgorithmError(f"there is no format {format!r}; there are {', '.join(FORMATS)}.")
-    printer = FORMATS[format]
-    page = Page(printer.document(what) if isinstance(what, Document) else printer.diff(what))
+    return import_module(f"transformulary.pseudocode.{format}")
+
+
+def _page(what: Document | Diff, format: str) -> Page:
+    prints = printer(format)
+    page = Page(prints.document(what) if isinstance(what, Document) else prints.diff(what))
     page.what = what
     return page
 
@@ -89,8 +94,8 @@ def _box(number: str, config: Config | None) -> Any:
     name = read().name(number)
     if name is None:
         raise AlgorithmError(_missing(number))
-    norm = {"norm": "rms_norm"} if number == "6r" else {}
-    return box(Program(config or papers_choices(read().functions[name], **norm)), name)
+    norm = "rms_norm" if number == "6r" else "layer_norm"
+    return box(Program(config) if config else papers_program(architecture(read().functions[name]), norm), name)
 
 
 def _missing(number: str) -> str:

@@ -8,7 +8,7 @@ is Python again: compiled, it computes bitwise what the oracle computes.
 from __future__ import annotations
 
 import ast
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from types import CodeType
 from typing import Any
 
@@ -82,15 +82,16 @@ class Program:
         return not any("beta" in name for name, _, _ in leaves(parameters(self.config), self.config))
 
 
-def papers_choices(function: ast.FunctionDef, **others: Any) -> Config:
-    """The paper's choices for the architecture that a function is for; the sizes do not show, they are symbols."""
-    sizes: Any = {"N_V": 2, "ell_max": 2, "H": 2, "d_e": 4, "d_mlp": 2} | others
-    match architecture(function):
+@cache
+def papers_program(kind: str, norm: str = "layer_norm") -> Program:
+    """The algorithms with the paper's choices for an architecture; the sizes do not show, they are symbols."""
+    sizes: Any = {"N_V": 2, "ell_max": 2, "H": 2, "d_e": 4, "d_mlp": 2, "norm": norm}
+    match kind:
         case "EDTransformerConfig":
-            return EDTransformerConfig(**sizes, L_enc=2, L_dec=2)
+            return Program(EDTransformerConfig(**sizes, L_enc=2, L_dec=2))
         case "ETransformerConfig":
-            return ETransformerConfig(**sizes, L=2)
-    return DTransformerConfig(**sizes, L=2)
+            return Program(ETransformerConfig(**sizes, L=2))
+    return Program(DTransformerConfig(**sizes, L=2))
 
 
 def widths_differ(config: Config) -> bool:
