@@ -8,10 +8,11 @@ from typing import Any
 
 from transformulary.errors import AlgorithmError
 from transformulary.oracle.source import read
-from transformulary.paper import Config
+from transformulary.paper import Config, Preset
 from transformulary.pseudocode.boxes import box
 from transformulary.pseudocode.definitions import definitions
 from transformulary.pseudocode.diff import Diff, between
+from transformulary.pseudocode.heads import head
 from transformulary.pseudocode.nodes import Document
 from transformulary.pseudocode.specialise import Program, architecture, order, papers_program
 
@@ -52,28 +53,34 @@ def render(numbers: int | str | Iterable[int | str], config: Config | None = Non
     return _page(Document(tuple(_box(str(number), config) for number in asked)), format)
 
 
-def describe(config: Config, numbers: bool = False, format: str = "text") -> Page:
-    """Every algorithm that a model executes, and the functions that they use.
+def describe(model: Config | Preset, numbers: bool = False, format: str = "text", name: str = "") -> Page:
+    """What a model costs, every algorithm that it executes, and the functions that they use.
 
     Args:
-        config: the model's.
+        model: its config, or a preset, which says more of it.
         numbers: sizes as the model's numbers, not as symbols.
         format: one of FORMATS.
+        name: what to call a model that is no preset.
     """
-    program = Program(config, numbers)
+    program = Program(_config(model), numbers)
     boxes = tuple(box(program, name) for name in program.executed)
-    return _page(Document(boxes, tuple(definitions(program))), format)
+    return _page(Document(boxes, tuple(definitions(program)), head(model, name)), format)
 
 
-def diff(a: Config, b: Config, format: str = "text", names: tuple[str, str] = ("a", "b")) -> Page:
-    """What differs between the lines that two models execute, sizes aside.  Empty if nothing does.
+def diff(a: Config | Preset, b: Config | Preset, format: str = "text", names: tuple[str, str] = ("a", "b")) -> Page:
+    """What differs between the lines that two models execute; if none does, the sizes in which they differ.
 
     Args:
-        a, b: the models' configs.
+        a, b: their configs, or presets; an architecture has no sizes.
         format: one of FORMATS.
         names: what the two are called.
     """
-    return _page(between(a, b, names), format)
+    sized = all(model.sized for model in (a, b) if isinstance(model, Preset))
+    return _page(between(_config(a), _config(b), names, sized), format)
+
+
+def _config(model: Config | Preset) -> Config:
+    return model.config if isinstance(model, Preset) else model
 
 
 def printer(format: str) -> Any:

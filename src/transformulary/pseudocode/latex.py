@@ -24,6 +24,7 @@ from transformulary.pseudocode.nodes import (
     Entry,
     Fence,
     Frac,
+    Head,
     Infix,
     Line,
     Node,
@@ -212,13 +213,27 @@ def _section(heading: str, rows: tuple[Line, ...]) -> Iterator[str]:
 def document(d: Document) -> str:
     """Algorithms, the functions that their lines name, and what they are cited as."""
     where = [r"\noindent where", *(rf"\alghead{{1}}{{{line(row)}}}" for row in d.where)] if d.where else []
-    return _whole([*map(box, d.boxes), *where])
+    above = [head(d.head)] if d.head else []
+    return _whole([*above, *map(box, d.boxes), *where])
+
+
+def head(h: Head) -> str:
+    """What is said of a model: its title, paragraphs, and a table."""
+    rows = (" & ".join(map(spoken, row)) + r" \\" for row in h.table)
+    columns = f"l{'r' * (len(h.table[0]) - 1)}" if h.table else ""
+    table = [rf"\noindent\begin{{tabular}}{{@{{}}{columns}@{{}}}}", *rows, r"\end{tabular}"] if h.table else []
+    return "\n".join([rf"\section*{{{spoken(h.title)}}}", *(rf"\alghead{{0}}{{{spoken(x)}}}" for x in h.says), *table])
+
+
+def spoken(words: str) -> str:
+    r"""Words of any alphabet, which only ASCII's letters print; a line may end after a slash."""
+    return escaped(words.encode("ascii", "backslashreplace").decode()).replace("/", r"/\allowbreak{}")
 
 
 def diff(d: Diff) -> str:
     """What differs, in the form of a unified diff."""
     heading = rf"\noindent$-$ {escaped(d.names[0])}, $+$ {escaped(d.names[1])}"
-    return _whole([heading, *map(_difference, d.differences)]) if d.differences else ""
+    return _whole([head(d.same)] if d.same else [heading, *map(_difference, d.differences)])
 
 
 def _difference(x: Difference) -> str:

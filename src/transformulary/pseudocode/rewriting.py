@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import Any, TypeVar
+
+N = TypeVar("N", bound=ast.AST)
 
 
 class Rewriter:
@@ -36,6 +38,6 @@ class Rewriter:
         return nodes if len(new) == len(nodes) and all(a is b for a, b in zip(new, nodes, strict=True)) else new
 
 
-def replaced(node: Any, **parts: Any) -> Any:
+def replaced(node: N, **parts: Any) -> N:
     """The same node at the same place of the source, with other parts."""
     return type(node)(**{**vars(node), **parts})

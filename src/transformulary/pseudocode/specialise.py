@@ -268,8 +268,8 @@ class _Specialiser(Rewriter):
         a, b = new.left, new.right
         sizes = [self.sizes.get(getattr(x, "id", "")) for x in (a, b)]
         match node.op:
-            case ast.FloorDiv() if all(sizes):  # H // H_kv: the size of a group
-                return ast.Constant(sizes[0] // sizes[1])  # type: ignore[operator]
+            case ast.FloorDiv() if all(sizes) and sizes[0] == sizes[1]:  # H // H_kv: no groups
+                return ast.Constant(1)
             case ast.Add() if is_number(a, 0):
                 return b
             case ast.Add() | ast.Sub() if is_number(b, 0):
