@@ -16,6 +16,7 @@ from pseudocode.test_notation import NOT_PRINTED
 from pseudocode.test_text import VALUES, Names, bigger, leaves, value
 from transformulary import __version__
 from transformulary.paper import SYMBOLS, preset
+from transformulary.paper.presets import presets
 from transformulary.pseudocode import FORMATS, describe, diff, numbers, render
 from transformulary.pseudocode.latex import latex
 from transformulary.pseudocode.mathml import mathml
@@ -48,6 +49,16 @@ def test_every_format_prints_any_model(name, sizes, form):
 
     assert len(expected) >= 4
     assert expected == bare(describe(CONFIGS[name], sizes, form), form)
+
+
+@pytest.mark.parametrize("form", OTHERS)
+def test_every_format_prints_every_preset(form):
+    """So has each format for every preset, with its numbers."""
+    for one in presets().values():
+        expected = bare(describe(one, numbers=True), "text")
+
+        assert len(expected) >= 4
+        assert expected == bare(describe(one, numbers=True, format=form), form), one.name
 
 
 def seen(node, form):

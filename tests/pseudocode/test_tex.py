@@ -7,13 +7,24 @@ import pytest
 
 import needs
 from pseudocode.published import CONFIGS
+from transformulary.paper.presets import presets
 from transformulary.pseudocode import describe, diff, numbers, render
+
+
+def all_presets():
+    """Every preset with its numbers, in one document."""
+    pages = [describe(one, numbers=True, format="latex") for one in presets().values()]
+    begin, end = r"\begin{document}", r"\begin{thebibliography}"
+    inside = [page.partition(begin)[2].partition(end)[0] for page in pages]
+    return "".join([*pages[0].partition(begin)[:2], *inside, *pages[0].partition(end)[1:]])
+
 
 DOCUMENTS = {
     "all algorithms": lambda: render(numbers(), format="latex"),
     "a diff": lambda: diff(CONFIGS["paper 8"], CONFIGS["Llama"], format="latex"),
     **{name: lambda config=config: describe(config, format="latex") for name, config in CONFIGS.items()},
     "with numbers": lambda: describe(CONFIGS["Llama, yarn"], numbers=True, format="latex"),
+    "every preset": all_presets,
 }
 
 
@@ -41,10 +52,10 @@ def test_citations_are_found(tmp_path):
     assert "Warning" not in log_of(render([4, 10], format="latex"), tmp_path, times=2)
 
 
-@pytest.mark.parametrize("name", ["Llama, yarn", "a gate in each stack"])
+@pytest.mark.parametrize("name", ["Llama, yarn", "a gate in each stack", "every preset"])
 def test_in_two_columns(name, tmp_path):
     """In a paper of two columns as well, lines are broken and keep within the column."""
-    source = describe(CONFIGS[name], format="latex")
+    source = DOCUMENTS[name]()
     narrow = source.replace(r"\documentclass{article}", r"\documentclass[twocolumn]{article}")
 
     assert narrow != source
