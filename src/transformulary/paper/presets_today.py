@@ -198,7 +198,7 @@ QWEN3 = Family(
     14b   14.8B      40  40  5120  17408  false
     32b   32.8B      64  64  5120  25600  false
     """,
-    "ell_max is that of their config.json: 8,192 tokens of a prompt and 32,768 of an answer; the base models have 32,768.",
+    "ell_max is that of their config.json: a prompt of 8,192 tokens and an answer of 32,768; base models have 32,768.",
 )
 
 TODAY = (MARIAN, GPT_NEO, LLAMA, LLAMA_2, LLAMA_3, LLAMA_31, LLAMA_32, MISTRAL, QWEN2, QWEN25, QWEN3)
