@@ -23,7 +23,8 @@ STYLE = """\
 .pseudocode h2 { font-size: 1.3rem; margin: 1rem 0 .5rem; }
 .pseudocode p.says { padding: 0 0 .3rem; text-indent: 0; overflow-wrap: anywhere; }
 .pseudocode table { border-collapse: collapse; }
-.pseudocode td { padding: 0 1.2em 0 0; text-align: right; border: 0; }
+.pseudocode td, .pseudocode th { padding: 0 1em 0 0; text-align: right; border: 0; font-weight: normal; }
+.pseudocode td { white-space: nowrap; }
 .pseudocode td:first-child { text-align: left; }
 .pseudocode .head { padding: .2rem 0; }
 .pseudocode p { margin: 0; padding-left: calc(2em + var(--depth, 0) * 1.5em); text-indent: -2em; }
@@ -108,9 +109,14 @@ def _boxes(d: Document) -> Iterator[str]:
 def head(h: Head) -> str:
     """What is said of a model: its title, paragraphs, and a table."""
     said = (f'<p class="says">{escape(words)}</p>' for words in h.says)
-    rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in h.table)
-    table = ["<table>", *(f"<tr>{row}</tr>" for row in rows), "</table>"] if h.table else []
-    return "\n".join(["<header>", f"<h2>{escape(h.title)}</h2>", *said, *table, "</header>"])
+    rows = (
+        ["<table>", *(_row(row, "td" if i else "th") for i, row in enumerate(h.table)), "</table>"] if h.table else []
+    )
+    return "\n".join(["<header>", f"<h2>{escape(h.title)}</h2>", *said, *rows, "</header>"])
+
+
+def _row(cells: tuple[str, ...], kind: str) -> str:
+    return f"<tr>{''.join(f'<{kind}>{escape(cell)}</{kind}>' for cell in cells)}</tr>"
 
 
 def _footer() -> str:

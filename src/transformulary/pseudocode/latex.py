@@ -229,7 +229,7 @@ def head(h: Head) -> str:
     """What is said of a model: its title, paragraphs, and a table."""
     rows = (" & ".join(map(spoken, row)) + r" \\" for row in h.table)
     columns = f"l{'r' * (len(h.table[0]) - 1)}" if h.table else ""
-    tabular = rf"{{\small\tabcolsep=.5em\noindent\begin{{tabular}}{{@{{}}{columns}@{{}}}}"
+    tabular = rf"{{\smallskip\small\tabcolsep=.5em\noindent\begin{{tabular}}{{@{{}}{columns}@{{}}}}"
     table = [tabular, *rows, r"\end{tabular}}"] if h.table else []
     return "\n".join([rf"\section*{{{spoken(h.title)}}}", *(rf"\alghead{{0}}{{{spoken(x)}}}" for x in h.says), *table])
 
