@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
 from transformulary.errors import AlgorithmError
 from transformulary.oracle.source import read
-from transformulary.paper import Config
-from transformulary.pseudocode import html, latex, markdown, text
+from transformulary.paper import Config, Preset
 from transformulary.pseudocode.boxes import box
 from transformulary.pseudocode.definitions import definitions
 from transformulary.pseudocode.diff import Diff, between
+from transformulary.pseudocode.heads import head
 from transformulary.pseudocode.nodes import Document
-from transformulary.pseudocode.specialise import Program, order, papers_choices
+from transformulary.pseudocode.specialise import Program, architecture, order, papers_program
 
-#: Format -> its printer, a module with `document` and `diff`.
-FORMATS: dict[str, Any] = {"text": text, "latex": latex, "markdown": markdown, "html": html}
+#: Each is printed by the module of this name, which has `document` and `diff`.
+FORMATS = ("text", "latex", "markdown", "html")
 
 
 class Page(str):
@@ -28,7 +29,7 @@ class Page(str):
         return str(self)
 
     def _repr_html_(self) -> str:
-        return html.fragment(self.what)
+        return str(printer("html").fragment(self.what))
 
 
 def numbers() -> list[str]:
@@ -52,35 +53,46 @@ def render(numbers: int | str | Iterable[int | str], config: Config | None = Non
     return _page(Document(tuple(_box(str(number), config) for number in asked)), format)
 
 
-def describe(config: Config, numbers: bool = False, format: str = "text") -> Page:
-    """Every algorithm that a model executes, and the functions that they use.
+def describe(model: Config | Preset, numbers: bool = False, format: str = "text", name: str = "") -> Page:
+    """What a model costs, every algorithm that it executes, and the functions that they use.
 
     Args:
-        config: the model's.
+        model: its config, or a preset, which says more of it.
         numbers: sizes as the model's numbers, not as symbols.
         format: one of FORMATS.
+        name: what to call a model that is no preset.
     """
-    program = Program(config, numbers)
+    program = Program(_config(model), numbers)
     boxes = tuple(box(program, name) for name in program.executed)
-    return _page(Document(boxes, tuple(definitions(program))), format)
+    return _page(Document(boxes, tuple(definitions(program)), head(model, name)), format)
 
 
-def diff(a: Config, b: Config, format: str = "text", names: tuple[str, str] = ("a", "b")) -> Page:
-    """What differs between the lines that two models execute, sizes aside.  Empty if nothing does.
+def diff(a: Config | Preset, b: Config | Preset, format: str = "text", names: tuple[str, str] = ("a", "b")) -> Page:
+    """What differs between the lines that two models execute; if none does, the sizes in which they differ.
 
     Args:
-        a, b: the models' configs.
+        a, b: their configs, or presets; an architecture has no sizes.
         format: one of FORMATS.
         names: what the two are called.
     """
-    return _page(between(a, b, names), format)
+    sized = all(model.sized for model in (a, b) if isinstance(model, Preset))
+    return _page(between(_config(a), _config(b), names, sized), format)
+
+
+def _config(model: Config | Preset) -> Config:
+    return model.config if isinstance(model, Preset) else model
+
+
+def printer(format: str) -> Any:
+    """The module that prints a format, imported when it is asked for.  Raises AlgorithmError: there is none."""
+    if format not in FORMATS:
+        raise AlgorithmError(f"there is no format {format!r}; there are {', '.join(FORMATS)}.")
+    return import_module(f"transformulary.pseudocode.{format}")
 
 
 def _page(what: Document | Diff, format: str) -> Page:
-    if format not in FORMATS:
-        raise AlgorithmError(f"there is no format {format!r}; there are {', '.join(FORMATS)}.")
-    printer = FORMATS[format]
-    page = Page(printer.document(what) if isinstance(what, Document) else printer.diff(what))
+    prints = printer(format)
+    page = Page(prints.document(what) if isinstance(what, Document) else prints.diff(what))
     page.what = what
     return page
 
@@ -89,8 +101,8 @@ def _box(number: str, config: Config | None) -> Any:
     name = read().name(number)
     if name is None:
         raise AlgorithmError(_missing(number))
-    norm = {"norm": "rms_norm"} if number == "6r" else {}
-    return box(Program(config or papers_choices(read().functions[name], **norm)), name)
+    norm = "rms_norm" if number == "6r" else "layer_norm"
+    return box(Program(config) if config else papers_program(architecture(read().functions[name]), norm), name)
 
 
 def _missing(number: str) -> str:
