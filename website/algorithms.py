@@ -1,0 +1,186 @@
+"""The page of one algorithm: its box, its symbols, and every line with its two programs, its value and its variants."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from html import escape
+
+import numpy as np
+
+from docs.generate import FAST
+from transformulary.oracle.rulings import DOMAINS
+from transformulary.oracle.source import read
+from transformulary.pseudocode import html, numbers, render
+from transformulary.pseudocode.mathml import mathml
+from transformulary.pseudocode.nodes import Box, Line
+from website import ROOT, documents, models, source, symbols, values
+from website.example import Example, example
+
+#: File of the oracle -> what its algorithms are.
+GROUPS = {"components": "Components", "transformers": "Architectures", "procedures": "Training and inference"}
+
+
+def name(number: str) -> str:
+    """The name of Algorithm `number`, as the paper has it."""
+    found = read().name(number)
+    assert found
+    return found
+
+
+def summary(number: str) -> str:
+    """What it does, in a few words: the first line of the oracle's docstring, without the formula."""
+    first = (ast.get_docstring(read().functions[name(number)]) or "").splitlines()[0]
+    what = re.sub(r"^\S+ <- .*?: |^\S+: ", "", first).rstrip(".")
+    return what[:1].upper() + what[1:]
+
+
+def groups() -> dict[str, list[str]]:
+    """What they are -> the numbers of those algorithms, in order."""
+    of = {number: GROUPS[read().files[name(number)].stem] for number in numbers()}
+    return {title: [number for number in numbers() if of[number] == title] for title in GROUPS.values()}
+
+
+def title(number: str) -> str:
+    return f"Algorithm {number}: {name(number)}"
+
+
+def page(number: str) -> str:
+    """The whole page."""
+    box: Box = render(number).what.boxes[0]  # type: ignore[union-attr]
+    run = example(number)
+    changed = models.changes(number, name(number))
+    shown = {line.label: line for line in box.lines if line.label}
+    others = [label for label in read().lines(number) if label not in shown]
+    labels = sorted([*shown, *others], key=_order)
+    trees = [box, *(line for forms in changed.values() for line in forms if line)]
+    parts = [
+        f'<h1>{title(number)}</h1><p class="lead">{prose(summary(number))}.</p>',
+        f'<div class="pseudocode">{_linked(html.box(box), labels)}</div>',
+        _users(number),
+        f'<details class="symbols" open><summary><h2 id="symbols">Symbols</h2></summary>'
+        f"{symbols.legend(number, tuple(trees))}</details>",
+        f'<h2 id="lines">Line by line</h2>{_introduction(number)}',
+        *(_line(number, label, shown.get(label), changed.get(label, {}), run) for label in labels),
+        f'<h2 id="example">The example</h2><p>The values above are what this program computes. Ids, and the indices in '
+        f"arrays, count from 0; a path counts from 1 (<a href='/values.html'>any value of any line</a>).</p>"
+        f"<pre>{source.highlighted(run.program, 'python')}</pre>",
+        *_rulings(number),
+    ]
+    return "\n".join(parts)
+
+
+def prose(text: str) -> str:
+    return re.sub(r"(\w)~", lambda m: m[1] + "\u0303", escape(text))
+
+
+def _order(label: str) -> tuple[int, str]:
+    return int(re.match(r"\d+", label)[0]), label  # type: ignore[index]
+
+
+def _linked(box: str, labels: list[str]) -> str:
+    """The box with its line numbers as links to what is said of them."""
+    number = r'<span class="number">(\w+)</span>'
+    return re.sub(number, lambda m: f'<a class="number" href="#line-{m[1]}">{m[1]}</a>' if m[1] in labels else m[0], box)
+
+
+def _users(number: str) -> str:
+    if not (users := models.users(number)):
+        return ""
+    return f'<p class="users">Executed by {models.names(users)}.</p>'
+
+
+def _introduction(number: str) -> str:
+    oracle = source.Piece(read().files[name(number)], read().functions[name(number)].lineno, "")
+    where = f'<a href="{oracle.address}">the oracle</a>'
+    if int(re.match(r"\d+", number)[0]) not in FAST or not _fast(number):  # type: ignore[index]
+        return f"<p>Each line is a statement of {where}. Only the oracle has this algorithm so far.</p>"
+    return f"""<p>Left, {where}: NumPy, one column per token. Right, the fast model: PyTorch, one row per token and
+batches of sequences; it was written without the other. Below, what the line computes in <a href="#example">a tiny
+example</a>, and what published models have there instead.</p>"""
+
+
+def _fast(number: str) -> bool:
+    return any(key.partition(".")[0] == number for key in source.fast())
+
+
+def _line(number: str, label: str, line: Line | None, changed: dict[Line | None, list[str]], run: Example) -> str:
+    added = '<p class="added">Added by published models; not in the paper.</p>' if line is None else ""
+    drawn = html.numbered(_flat(line)) if line else f'<p class="numbered"><span class="number">{label}</span>{added}</p>'
+    codes = [_code("Oracle", source.oracle(number).get(label, [])), _code("Fast", source.fast().get(f"{number}.{label}", []))]
+    pair = f'<div class="pair">{"".join(codes)}</div>' if any(codes) else ""
+    return f"""<section class="line" id="line-{label}" data-title="Line {label}">
+<div class="pseudocode">{drawn}</div>
+{pair}{_values(number, label, run)}{_changes(changed, line)}
+</section>"""
+
+
+def _flat(line: Line) -> Line:
+    return Line(line.label, 0, line.parts)
+
+
+def _code(who: str, pieces: list[source.Piece]) -> str:
+    if not pieces:
+        return ""
+    return f'<div class="code"><h3>{who}</h3>{"".join(map(_piece, pieces))}</div>'
+
+
+def _piece(piece: source.Piece) -> str:
+    link = f'<a class="place" href="{piece.address}">{piece.place}</a>'
+    return f"<div>{link}<pre>{source.highlighted(piece.text, 'python')}</pre></div>"
+
+
+def _values(number: str, label: str, run: Example) -> str:
+    whole, *inside = run.of(number, label).items() or [None]
+    if whole is None:
+        return ""
+    more = [values.shown(*entry) for entry in inside if not _same(entry[1], whole[1])]
+    rest = f"<details><summary>inside this line</summary><div class='row'>{''.join(more)}</div></details>" if more else ""
+    return f'<div class="row">{values.shown(*whole)}</div>{rest}'
+
+
+def _same(a: object, b: object) -> bool:
+    return isinstance(a, np.ndarray | float | int) and np.array_equal(a, b)  # type: ignore[arg-type]
+
+
+def _changes(changed: dict[Line | None, list[str]], line: Line | None) -> str:
+    if not changed:
+        return ""
+    forms = "".join(f"<li>{_form(form)} <span>{models.names(users)}</span></li>" for form, users in changed.items())
+    heading = "In published models" if line else "In these models"
+    return f'<div class="changes"><h3>{heading}</h3><ul>{forms}</ul></div>'
+
+
+def _form(line: Line | None) -> str:
+    if line is None:
+        return '<p class="pseudocode">no such line</p>'
+    return f'<p class="pseudocode">{html.line(line)}</p>'
+
+
+def _rulings(number: str) -> Iterator[str]:
+    """What the paper leaves open here, and what is refused."""
+    domain = inspect.getsource(DOMAINS[number]) if number in DOMAINS else ""
+    function = read().functions[name(number)]
+    mentioned = set(re.findall(r"\bE\d+\b", (ast.get_docstring(function) or "") + domain))
+    pattern = re.compile(rf"Algorithms? (?:\d+, )*{number}\b")
+    rows = [row for row in errata() if row[0] in mentioned or pattern.search(row[1])]
+    if rows:
+        body = "".join(
+            f'<tr><td><a href="/errata.html#{e}">{e}</a></td><td>{documents.inline(paper)}</td><td>{documents.inline(ours)}</td></tr>'
+            for e, paper, ours in rows
+        )
+        head = "<tr><th></th><th>the paper</th><th>here</th></tr>"
+        yield f'<h2 id="errata">Errata</h2><div class="wide"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+    if domain:
+        yield '<h2 id="refused">What is refused</h2><p>Outside its domain the algorithm is an error that says where.</p>'
+        file = ROOT / "src/transformulary/oracle/rulings.py"
+        line = inspect.getsourcelines(DOMAINS[number])[1]
+        yield f'<div class="code">{_piece(source.Piece(file, line, domain))}</div>'
+
+
+def errata() -> list[tuple[str, str, str]]:
+    """Every row of docs/errata.md: number, what the paper has, what we have."""
+    text = (ROOT / "docs/errata.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| (E\d+) \| (.*?) \| (.*?) \|$", text, re.MULTILINE)

@@ -1,0 +1,119 @@
+"""Symbols explained: beside each algorithm those that it prints, and all of them on one page."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from functools import reduce
+from html import escape
+from typing import Any
+
+from transformulary.paper.symbols import APPENDIX, BOXES, OURS, SYMBOLS, Symbol
+from transformulary.pseudocode.mathml import mathml
+from transformulary.pseudocode.nodes import Infix, Node, Power, Sym
+
+#: Symbols that are not in the tables: sets, and names that only formulas use.
+OTHERS = {
+    "reals": "the real numbers; with a size above, arrays of that shape",
+    "naturals": "the whole numbers from 1",
+    "integers": "the whole numbers",
+    "inf": "infinity",
+    "P_hat": "what the model takes for P, by its parameters theta",
+    "t_prime": "place of the token that asks: the mask's column",
+    "d": "how many parameters the model has",
+    "e_": "the vectors of the context",
+    "q_hat": "the query or key after its rotation",
+    "r": "vector that stands for a distance",
+    "delta": "a distance: how many tokens back",
+    "a": "the first half of the result, a number for each frequency",
+    "b": "the second half of the result, a number for each frequency",
+}
+#: (algorithm, symbol) -> what the letter means there, where the tables mean something else.
+THERE = {
+    ("1", "v"): "a token",
+    ("2", "ell"): "a place in the sequence",
+    ("2s", "ell"): "a place in the sequence",
+    ("2v", "ell"): "a place in the sequence",
+    ("2h", "ell"): "a place in the sequence",
+    ("2t", "ell"): "a place in the sequence",
+    ("4r", "ell"): "a place in the sequence",
+    ("3", "v"): "values: what the tokens of the context tell",
+    ("3", "u"): "place of a token of the context",
+    ("6", "v"): "variance of the elements of one vector",
+    ("6r", "v"): "mean square of the elements of one vector",
+    ("14", "q"): "the distribution that the token is drawn from",
+    ("15", "q"): "the distribution that the token is drawn from",
+}
+
+
+def used(tree: Any) -> Iterator[str]:
+    """The names of all symbols in a tree of pseudocode, in order."""
+    if isinstance(tree, Sym):
+        yield tree.name
+    if dataclasses.is_dataclass(tree):
+        for part in dataclasses.fields(tree):
+            yield from used(getattr(tree, part.name))
+    elif isinstance(tree, tuple | list):
+        for part in tree:
+            yield from used(part)
+
+
+def meaning(name: str, number: str = "") -> str:
+    """What a symbol means, in Algorithm `number`; "" where nobody has said."""
+    told = THERE.get((number, name)) or OTHERS.get(name)
+    return told or (SYMBOLS[name].meaning if name in SYMBOLS else "")
+
+
+def legend(number: str, tree: Any) -> str:
+    """A list of the symbols of an algorithm; what a symbol's hover shows is its entry here."""
+    names = [name for name in dict.fromkeys(used(tree)) if meaning(name, number)]
+    return f'<dl class="legend">{"".join(_entry(name, number) for name in names)}</dl>'
+
+
+def _entry(name: str, number: str) -> str:
+    here = THERE.get((number, name)) is None and name in SYMBOLS
+    space = f'<span class="space">∈ {_space(SYMBOLS[name].space)}</span>' if here and SYMBOLS[name].space else ""
+    others = f'<span class="others">{_others(SYMBOLS[name])}</span>' if here and SYMBOLS[name].others else ""
+    said = f"<dd>{escape(meaning(name, number))} {space}{others}</dd>"
+    return f'<div id="symbol-{name}"><dt>{mathml(Sym(name))}<code>{name}</code></dt>{said}</div>'
+
+
+def _others(symbol: Symbol) -> str:
+    return "; ".join(f"{escape(who)}: <code>{escape(what)}</code>" for who, what in symbol.others.items())
+
+
+def _space(space: str) -> str:
+    """d_e x N_V as a set of matrices; other sets as they are spelled."""
+    if not re.fullmatch(r"d_\w+|N_V|\d+|(?:[\w*]+ x [\w*]+)", space) or "V" == space[0]:
+        return {"N": "ℕ", "R": "ℝ"}.get(space, escape(space.replace("oo", "∞")))
+    sizes = [reduce(lambda a, b: Infix("", a, b), map(_size, side.split("*"))) for side in space.split(" x ")]
+    return mathml(Power(Sym("reals"), reduce(lambda a, b: Infix("×", a, b), sizes)))
+
+
+def _size(name: str) -> Node:
+    return Sym(name)
+
+
+def page() -> str:
+    """Every symbol, searchable under everybody's names for it."""
+    tables = {"The paper's list of notation": APPENDIX, "Only in its algorithms": BOXES, "Added by models": OURS}
+    parts = [f'<h2 id="{title.split()[0].lower()}">{title}</h2>{_table(rows)}' for title, rows in tables.items()]
+    return f"""<h1>Symbols</h1>
+<p>A symbol is spelled as its LaTeX command without backslash and braces. <code>transformulary symbols NAME</code> finds
+one by anybody's name for it: <code>symbols hidden_size</code> is <code>d_e</code>.</p>
+{"".join(parts)}"""
+
+
+def _table(rows: tuple[Symbol, ...]) -> str:
+    return f'<dl class="legend all">{"".join(map(_row, rows))}</dl>'
+
+
+def _row(symbol: Symbol) -> str:
+    anchor = re.sub(r"\W+", "-", symbol.name).strip("-")
+    space = f'<span class="space">∈ {_space(symbol.space)}</span>' if symbol.space else ""
+    others = f'<span class="others">{_others(symbol)}</span>' if symbol.others else ""
+    drawn = mathml(Sym(symbol.name)) if re.fullmatch(r"\w+", symbol.name) else escape(symbol.unicode)
+    name = f"<code>{escape(symbol.name)}</code>"
+    said = f"<dd>{escape(symbol.meaning)} {space}{others}</dd>"
+    return f'<div id="{anchor}" class="entry" data-title="{escape(symbol.name)}"><dt>{drawn}{name}</dt>{said}</div>'

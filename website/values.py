@@ -1,0 +1,95 @@
+"""Values of lines as HTML: small tables whose cells are coloured by what they hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from transformulary.oracle import axes, numbers
+from transformulary.oracle.theta import Theta
+from transformulary.paper.symbols import SYMBOLS
+
+#: Decimal places that are shown.
+DIGITS = 3
+
+
+def shown(path: str, value: Any) -> str:
+    """One value under its path: what it is, its shape, its numbers."""
+    what, table = _shape(path, value), _table(value)
+    head = f'<figcaption><code>{escape(path)}</code> <span class="shape">{what}</span></figcaption>'
+    return f'<figure class="value" data-path="{escape(path)}">{head}{table}</figure>'
+
+
+def number(x: Any) -> str:
+    """3, −0.125, ∞: rounded to DIGITS places."""
+    if isinstance(x, int | np.integer):
+        return f"{x}".replace("-", "−")
+    if math.isinf(x):
+        return "∞" if x > 0 else "−∞"
+    rounded = f"{x:.{DIGITS}f}"
+    return rounded.removeprefix("-") if float(rounded) == 0 else rounded.replace("-", "−")
+
+
+def _size(value: Any) -> int:
+    """How many numbers a tree of parameters has."""
+    if isinstance(value, Theta):
+        return sum(map(_size, vars(value).values()))
+    return sum(map(_size, value)) if isinstance(value, list) else int(np.size(value))
+
+
+def _shape(path: str, value: Any) -> str:
+    """d_e × ℓ = 4 × 3"""
+    if isinstance(value, Theta):
+        return f"one number for each of the {_size(value)} parameters"
+    if isinstance(value, set):
+        return "a set of places, from 0"
+    if _ids(value):
+        return "token ids, from 0"
+    if value is None:
+        return "no token"
+    shape = numbers(value).shape
+    try:
+        symbols = [SYMBOLS[name].unicode if name in SYMBOLS else name for name in axes(path)]
+    except KeyError:
+        symbols = []
+    sizes = " × ".join(map(str, shape)) or "a number"
+    return f"{' × '.join(map(_subscript, symbols))} = {sizes}" if shape and len(symbols) == len(shape) else sizes
+
+
+def _subscript(name: str) -> str:
+    letter, _, below = name.partition("_")
+    return f"{escape(letter)}<sub>{escape(below)}</sub>" if below else escape(name)
+
+
+def _ids(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(v, int | np.integer) for v in value)
+
+
+def _table(value: Any) -> str:
+    if isinstance(value, Theta) or value is None:
+        return ""
+    if isinstance(value, set):
+        return _rows(np.array([sorted(value)])) if value else "<p>the empty set</p>"
+    if _ids(value):
+        return _rows(np.array([list(value)]))
+    array = numbers(value)
+    layers = array.reshape(-1, *array.shape[-2:]) if array.ndim > 2 else [array]
+    return "".join(_rows(a.reshape(-1, 1) if a.ndim < 2 else a) for a in layers)
+
+
+def _rows(matrix: Any) -> str:
+    finite = np.abs(matrix[np.isfinite(matrix)]) if matrix.dtype.kind == "f" else []
+    largest = max(finite, default=0) or 1
+    rows = "".join(f"<tr>{''.join(_cells(row, largest))}</tr>" for row in matrix)
+    return f'<div class="wide"><table class="numbers">{rows}</table></div>'
+
+
+def _cells(row: Any, largest: float) -> Iterator[str]:
+    for x in row:
+        heat = isinstance(x, float) and math.isfinite(x)
+        style = f' class="{"warm" if x >= 0 else "cold"}" style="--heat: {abs(x) / largest:.0%}"' if heat else ""
+        yield f"<td{style}>{number(x)}</td>"
