@@ -53,8 +53,7 @@ def page(number: str) -> str:
     run = example(number)
     changed = models.changes(number, name(number))
     shown = {line.label: line for line in box.lines if line.label}
-    others = [label for label in read().lines(number) if label not in shown]
-    labels = sorted([*shown, *others], key=_order)
+    labels = sorted(read().lines(number), key=_order)
     trees = [box, *(line for forms in changed.values() for line in forms if line)]
     parts = [
         f'<h1>{title(number)}</h1><p class="lead">{prose(summary(number))}.</p>',
@@ -109,12 +108,19 @@ def _fast(number: str) -> bool:
 def _line(number: str, label: str, line: Line | None, changed: dict[Line | None, list[str]], run: Example) -> str:
     added = '<p class="added">Added by published models; not in the paper.</p>' if line is None else ""
     drawn = html.numbered(_flat(line)) if line else f'<p class="numbered"><span class="number">{label}</span>{added}</p>'
-    codes = [_code("Oracle", source.oracle(number).get(label, [])), _code("Fast", source.fast().get(f"{number}.{label}", []))]
+    codes = [_code("Oracle", source.oracle(number).get(label, [])), _code("Fast model", source.fast().get(f"{number}.{label}", []))]
     pair = f'<div class="pair">{"".join(codes)}</div>' if any(codes) else ""
     return f"""<section class="line" id="line-{label}" data-title="Line {label}">
 <div class="pseudocode">{drawn}</div>
-{pair}{_values(number, label, run)}{_changes(changed, line)}
+{_calls(line, *changed)}{pair}<div class="pair">{_values(number, label, run)}{_changes(changed, line)}</div>
 </section>"""
+
+
+def _calls(*forms: Line | None) -> str:
+    """The algorithms that a line names, in any of its forms."""
+    called = dict.fromkeys(word for form in forms for word in symbols.words(form) if word in read().numbers)
+    links = (f'<a href="/algorithms/{read().numbers[word]}.html">{title(read().numbers[word])}</a>' for word in called)
+    return f'<p class="calls">Inside: {", ".join(links)}</p>' if called else ""
 
 
 def _flat(line: Line) -> Line:
@@ -137,8 +143,8 @@ def _values(number: str, label: str, run: Example) -> str:
     if whole is None:
         return ""
     more = [values.shown(*entry) for entry in inside if not _same(entry[1], whole[1])]
-    rest = f"<details><summary>inside this line</summary><div class='row'>{''.join(more)}</div></details>" if more else ""
-    return f'<div class="row">{values.shown(*whole)}</div>{rest}'
+    rest = f"<details><summary>Inside this line</summary><div class='row'>{''.join(more)}</div></details>" if more else ""
+    return f"<div>{values.shown(*whole)}{rest}</div>"
 
 
 def _same(a: object, b: object) -> bool:

@@ -51,7 +51,8 @@ def _document(file: Path) -> Page:
 
 
 def _family(family: models.Family) -> Page:
-    return Page(f"/models/{family.name}.html", family.title, partial(models.page, family), escape(family.title), wide=True)
+    title = family.title[0].upper() + family.title[1:]
+    return Page(f"/models/{family.name}.html", title, partial(models.page, family), escape(title), wide=True)
 
 
 def home() -> str:

@@ -6,9 +6,12 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from unicodedata import normalize
 
 #: Whose text is of no use to a search.
-SKIPPED = {"table.numbers", "style"}
+SKIPPED = {"table.numbers", "a.place", "style"}
+#: Elements by class that are words of their own.
+APART = {"number", "words", "shape"}
 #: Whose end is no end of a word.
 INSIDE = {"code", "span", "a", "b", "i", "em", "strong", "math", "mi", "mo", "mn", "sub", "sup", "wbr", "mrow", "msub"}
 
@@ -37,7 +40,7 @@ class _Parts(HTMLParser):
         if begins or "data-title" in given:
             self.entries.append(Entry(given.get("id") or "", given.get("data-title") or ""))
             self.heading = begins
-        if tag not in INSIDE:
+        if tag not in INSIDE or given.get("class") in APART:
             self.entries[-1].words.append(" ")
 
     def handle_endtag(self, tag: str) -> None:
@@ -60,7 +63,8 @@ def entries(address: str, title: str, body: str) -> Iterator[list[str]]:
     parser = _Parts()
     parser.feed(body)
     for entry in parser.entries:
-        if text := " ".join("".join(entry.words).split()):
+        plain = normalize("NFKC", "".join(entry.words))  # mathematical letters are searched as ordinary ones
+        if text := " ".join(plain.split()):
             anchor = f"#{entry.anchor}" if entry.anchor else ""
             yield [address.lstrip("/") + anchor, title, entry.heading, text]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from html import escape
 from typing import Any
 
 from transformulary.paper.symbols import APPENDIX, BOXES, OURS, SYMBOLS, Symbol
 from transformulary.pseudocode.mathml import mathml
-from transformulary.pseudocode.nodes import Infix, Node, Power, Sym
+from transformulary.pseudocode.nodes import Frac, Infix, Node, Num, Power, Sym, Words
 
 #: Symbols that are not in the tables: sets, and names that only formulas use.
 OTHERS = {
@@ -47,16 +47,24 @@ THERE = {
 }
 
 
-def used(tree: Any) -> Iterator[str]:
-    """The names of all symbols in a tree of pseudocode, in order."""
-    if isinstance(tree, Sym):
-        yield tree.name
+def nodes(tree: Any) -> Iterator[Any]:
+    """Everything in a tree of pseudocode, in order."""
+    yield tree
     if dataclasses.is_dataclass(tree):
-        for part in dataclasses.fields(tree):
-            yield from used(getattr(tree, part.name))
-    elif isinstance(tree, tuple | list):
+        tree = tuple(getattr(tree, part.name) for part in dataclasses.fields(tree))
+    if isinstance(tree, tuple):
         for part in tree:
-            yield from used(part)
+            yield from nodes(part)
+
+
+def words(tree: Any) -> Iterator[str]:
+    """The names of functions in a tree of pseudocode, and its other words."""
+    return (node.text for node in nodes(tree) if isinstance(node, Words))
+
+
+def printed(tree: Any) -> Iterator[str]:
+    """The names of the symbols in a tree of pseudocode."""
+    return (node.name for node in nodes(tree) if isinstance(node, Sym))
 
 
 def meaning(name: str, number: str = "") -> str:
@@ -67,7 +75,7 @@ def meaning(name: str, number: str = "") -> str:
 
 def legend(number: str, tree: Any) -> str:
     """A list of the symbols of an algorithm; what a symbol's hover shows is its entry here."""
-    names = [name for name in dict.fromkeys(used(tree)) if meaning(name, number)]
+    names = [name for name in dict.fromkeys(printed(tree)) if meaning(name, number)]
     return f'<dl class="legend">{"".join(_entry(name, number) for name in names)}</dl>'
 
 
@@ -80,19 +88,29 @@ def _entry(name: str, number: str) -> str:
 
 
 def _others(symbol: Symbol) -> str:
-    return "; ".join(f"{escape(who)}: <code>{escape(what)}</code>" for who, what in symbol.others.items())
+    """input_ids (GPT-2, Llama)"""
+    whose: dict[str, list[str]] = {}
+    for who, what in symbol.others.items():
+        whose.setdefault(what, []).append(who)
+    return ", ".join(f"<code>{escape(what)}</code> ({escape(', '.join(who))})" for what, who in whose.items())
 
 
 def _space(space: str) -> str:
     """d_e x N_V as a set of matrices; other sets as they are spelled."""
     if not re.fullmatch(r"d_\w+|N_V|\d+|(?:[\w*]+ x [\w*]+)", space) or "V" == space[0]:
-        return {"N": "ℕ", "R": "ℝ"}.get(space, escape(space.replace("oo", "∞")))
-    sizes = [reduce(lambda a, b: Infix("", a, b), map(_size, side.split("*"))) for side in space.split(" x ")]
-    return mathml(Power(Sym("reals"), reduce(lambda a, b: Infix("×", a, b), sizes)))
+        return {"N": "ℕ", "R": "ℝ"}.get(space, escape(re.sub(r"\bell", "ℓ", space.replace("oo", "∞"))))
+    return mathml(Power(Sym("reals"), product(space.split(" x "))))
 
 
-def _size(name: str) -> Node:
-    return Sym(name)
+def product(sizes: Iterable[str]) -> Node:
+    """Sizes as a product: d_e × N_V; a size may be two multiplied, H*d_mid, or a half, d_e/2."""
+    return reduce(lambda a, b: Infix("×", a, b), map(_size, sizes))
+
+
+def _size(word: str) -> Node:
+    whole, half, two = word.partition("/")
+    node = reduce(lambda a, b: Infix("", a, b), map(Sym, whole.split("*")))
+    return Frac(node, Num(int(two))) if half else node
 
 
 def page() -> str:

@@ -11,7 +11,8 @@ import numpy as np
 
 from transformulary.oracle import axes, numbers
 from transformulary.oracle.theta import Theta
-from transformulary.paper.symbols import SYMBOLS
+from transformulary.pseudocode.mathml import mathml
+from website.symbols import product
 
 #: Decimal places that are shown.
 DIGITS = 3
@@ -53,16 +54,11 @@ def _shape(path: str, value: Any) -> str:
         return "no token"
     shape = numbers(value).shape
     try:
-        symbols = [SYMBOLS[name].unicode if name in SYMBOLS else name for name in axes(path)]
+        names = axes(path)
     except KeyError:
-        symbols = []
+        names = []
     sizes = " × ".join(map(str, shape)) or "a number"
-    return f"{' × '.join(map(_subscript, symbols))} = {sizes}" if shape and len(symbols) == len(shape) else sizes
-
-
-def _subscript(name: str) -> str:
-    letter, _, below = name.partition("_")
-    return f"{escape(letter)}<sub>{escape(below)}</sub>" if below else escape(name)
+    return f"{mathml(product(names))} = {sizes}" if shape and len(names) == len(shape) else sizes
 
 
 def _ids(value: Any) -> bool:
