@@ -1,4 +1,4 @@
-"""The page of one algorithm: its box, its symbols, and every line with its two programs, its value and its variants."""
+"""The page of one algorithm: its box, its symbols, and each line with its two programs, its value and its variants."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import inspect
 import re
 from collections.abc import Iterator
 from html import escape
+from pathlib import Path
 
 import numpy as np
-
 from docs.generate import FAST
+
 from transformulary.oracle.rulings import DOMAINS
 from transformulary.oracle.source import read
 from transformulary.pseudocode import html, numbers, render
-from transformulary.pseudocode.mathml import mathml
 from transformulary.pseudocode.nodes import Box, Line
 from website import ROOT, documents, models, source, symbols, values
 from website.example import Example, example
@@ -44,6 +44,7 @@ def groups() -> dict[str, list[str]]:
 
 
 def title(number: str) -> str:
+    """What its page is called."""
     return f"Algorithm {number}: {name(number)}"
 
 
@@ -63,8 +64,9 @@ def page(number: str) -> str:
         f"{symbols.legend(number, tuple(trees))}</details>",
         f'<h2 id="lines">Line by line</h2>{_introduction(number)}',
         *(_line(number, label, shown.get(label), changed.get(label, {}), run) for label in labels),
-        f'<h2 id="example">The example</h2><p>The values above are what this program computes. Ids, and the indices in '
-        f"arrays, count from 0; a path counts from 1 (<a href='/values.html'>any value of any line</a>).</p>"
+        f"""<h2 id="example">The example</h2>
+<p>The values above are what this program computes. Ids, and the indices in arrays, count from 0; a path counts from 1
+(<a href="/values.html">any value of any line</a>).</p>"""
         f"<pre>{source.highlighted(run.program, 'python')}</pre>",
         *_rulings(number),
     ]
@@ -72,6 +74,7 @@ def page(number: str) -> str:
 
 
 def prose(text: str) -> str:
+    """Words of a docstring, where v~ is the letter with a tilde."""
     return re.sub(r"(\w)~", lambda m: m[1] + "\u0303", escape(text))
 
 
@@ -82,7 +85,9 @@ def _order(label: str) -> tuple[int, str]:
 def _linked(box: str, labels: list[str]) -> str:
     """The box with its line numbers as links to what is said of them."""
     number = r'<span class="number">(\w+)</span>'
-    return re.sub(number, lambda m: f'<a class="number" href="#line-{m[1]}">{m[1]}</a>' if m[1] in labels else m[0], box)
+    return re.sub(
+        number, lambda m: f'<a class="number" href="#line-{m[1]}">{m[1]}</a>' if m[1] in labels else m[0], box
+    )
 
 
 def _users(number: str) -> str:
@@ -107,8 +112,13 @@ def _fast(number: str) -> bool:
 
 def _line(number: str, label: str, line: Line | None, changed: dict[Line | None, list[str]], run: Example) -> str:
     added = '<p class="added">Added by published models; not in the paper.</p>' if line is None else ""
-    drawn = html.numbered(_flat(line)) if line else f'<p class="numbered"><span class="number">{label}</span>{added}</p>'
-    codes = [_code("Oracle", source.oracle(number).get(label, [])), _code("Fast model", source.fast().get(f"{number}.{label}", []))]
+    drawn = (
+        html.numbered(_flat(line)) if line else f'<p class="numbered"><span class="number">{label}</span>{added}</p>'
+    )
+    codes = [
+        _code("Oracle", source.oracle(number).get(label, [])),
+        _code("Fast model", source.fast().get(f"{number}.{label}", [])),
+    ]
     pair = f'<div class="pair">{"".join(codes)}</div>' if any(codes) else ""
     return f"""<section class="line" id="line-{label}" data-title="Line {label}">
 <div class="pseudocode">{drawn}</div>
@@ -118,8 +128,9 @@ def _line(number: str, label: str, line: Line | None, changed: dict[Line | None,
 
 def _calls(*forms: Line | None) -> str:
     """The algorithms that a line names, in any of its forms."""
-    called = dict.fromkeys(word for form in forms for word in symbols.words(form) if word in read().numbers)
-    links = (f'<a href="/algorithms/{read().numbers[word]}.html">{title(read().numbers[word])}</a>' for word in called)
+    known = read().numbers
+    called = dict.fromkeys(known[word] for form in forms for word in symbols.words(form) if word in known)
+    links = (f'<a href="/algorithms/{number}.html">{title(number)}</a>' for number in called)
     return f'<p class="calls">Inside: {", ".join(links)}</p>' if called else ""
 
 
@@ -139,11 +150,12 @@ def _piece(piece: source.Piece) -> str:
 
 
 def _values(number: str, label: str, run: Example) -> str:
-    whole, *inside = run.of(number, label).items() or [None]
-    if whole is None:
+    found = list(run.of(number, label).items())
+    if not found:
         return ""
-    more = [values.shown(*entry) for entry in inside if not _same(entry[1], whole[1])]
-    rest = f"<details><summary>Inside this line</summary><div class='row'>{''.join(more)}</div></details>" if more else ""
+    whole, *inside = found
+    more = "".join(values.shown(*entry) for entry in inside if not _same(entry[1], whole[1]))
+    rest = f'<details><summary>Inside this line</summary><div class="row">{more}</div></details>' if more else ""
     return f"<div>{values.shown(*whole)}{rest}</div>"
 
 
@@ -167,23 +179,21 @@ def _form(line: Line | None) -> str:
 
 def _rulings(number: str) -> Iterator[str]:
     """What the paper leaves open here, and what is refused."""
-    domain = inspect.getsource(DOMAINS[number]) if number in DOMAINS else ""
-    function = read().functions[name(number)]
-    mentioned = set(re.findall(r"\bE\d+\b", (ast.get_docstring(function) or "") + domain))
+    domain = DOMAINS.get(number)
+    text = inspect.getsource(domain) if domain else ""
+    mentioned = set(re.findall(r"\bE\d+\b", (ast.get_docstring(read().functions[name(number)]) or "") + text))
     pattern = re.compile(rf"Algorithms? (?:\d+, )*{number}\b")
-    rows = [row for row in errata() if row[0] in mentioned or pattern.search(row[1])]
-    if rows:
-        body = "".join(
-            f'<tr><td><a href="/errata.html#{e}">{e}</a></td><td>{documents.inline(paper)}</td><td>{documents.inline(ours)}</td></tr>'
-            for e, paper, ours in rows
-        )
-        head = "<tr><th></th><th>the paper</th><th>here</th></tr>"
-        yield f'<h2 id="errata">Errata</h2><div class="wide"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+    if rows := [row for row in errata() if row[0] in mentioned or pattern.search(row[1])]:
+        yield '<h2 id="errata">Errata</h2><div class="wide"><table>'
+        yield "<thead><tr><th></th><th>the paper</th><th>here</th></tr></thead><tbody>"
+        for erratum, paper, ours in rows:
+            link = f'<a href="/errata.html#{erratum}">{erratum}</a>'
+            yield f"<tr><td>{link}</td><td>{documents.inline(paper)}</td><td>{documents.inline(ours)}</td></tr>"
+        yield "</tbody></table></div>"
     if domain:
-        yield '<h2 id="refused">What is refused</h2><p>Outside its domain the algorithm is an error that says where.</p>'
-        file = ROOT / "src/transformulary/oracle/rulings.py"
-        line = inspect.getsourcelines(DOMAINS[number])[1]
-        yield f'<div class="code">{_piece(source.Piece(file, line, domain))}</div>'
+        yield '<h2 id="refused">What is refused</h2><p>Outside its domain an algorithm is an error that says where.</p>'
+        piece = source.Piece(Path(inspect.getfile(domain)), inspect.getsourcelines(domain)[1], text)
+        yield f'<div class="code">{_piece(piece)}</div>'
 
 
 def errata() -> list[tuple[str, str, str]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from html import escape
 from pathlib import Path
 
 from transformulary.files import write_atomically
+from transformulary.paper.presets import Family
 from transformulary.pseudocode.html import STYLE
 from website import ROOT, algorithms, documents, models, search, source, symbols
 from website.shell import Contents, Page, document
@@ -47,11 +48,11 @@ def _algorithm(number: str) -> Page:
 
 def _document(file: Path) -> Page:
     title = documents.title(file)
-    return Page(documents.address(file), title, partial(documents.page, file), escape(title))
+    return Page(documents.address(file), title, partial(documents.page, file), escape(title), file.stem == "models")
 
 
-def _family(family: models.Family) -> Page:
-    title = family.title[0].upper() + family.title[1:]
+def _family(family: Family) -> Page:
+    title = models.title(family)
     return Page(f"/models/{family.name}.html", title, partial(models.page, family), escape(title), wide=True)
 
 
@@ -60,11 +61,11 @@ def home() -> str:
     lists = "".join(f"<h2>{title}</h2>{_cards(numbers)}" for title, numbers in algorithms.groups().items())
     guides = "".join(f'<li><a href="{p.address}">{p.label}</a></li>' for p in contents()["Guides"])
     return f"""<h1>Formal Algorithms for Transformers,<br>the executable edition</h1>
-<p class="lead">The paper of Phuong and Hutter writes transformers down as fifteen numbered algorithms. Here each of them is
-a program: on its page every line stands beside the statement that computes it, the fast model's, its value in a tiny
-example, and what published models have there instead. All of it is made from the code that ran.</p>
-<p class="ways"><a href="/overview.html">What it does, and how to start</a> <a href="/tutorials.html">From the tutorial to the
-precise form</a> <a href="/reading.html">Read a paper's model</a></p>
+<p class="lead">The paper of Phuong and Hutter writes transformers down as fifteen numbered algorithms. Here each of
+them is a program: on its page every line stands beside the statement that computes it, the fast model's, its value in a
+tiny example, and what published models have there instead. All of it is made from the code that ran.</p>
+<p class="ways"><a href="/overview.html">What it does, and how to start</a>
+<a href="/tutorials.html">From the tutorial to the precise form</a> <a href="/reading.html">Read a paper's model</a></p>
 {lists}
 <h2>Guides</h2>
 <ul>{guides}</ul>"""
@@ -96,9 +97,9 @@ def build(folder: Path, wanted: Callable[[Page], bool] = lambda page: True) -> l
     return [folder / address[1:] for address in files]
 
 
-def _sources(bodies: object) -> Iterator[Page]:
+def _sources(bodies: Iterable[str]) -> Iterator[Page]:
     """Pages of the files of the repository that the pages link to."""
-    found = {path for body in bodies for path in re.findall(r'href="/source/([^"#]+)\.html', body)}  # type: ignore[attr-defined]
+    found = {path for body in bodies for path in re.findall(r'href="/source/([^"#]+)\.html', body)}
     for path in sorted(found):
         yield Page(f"/source/{path}.html", path, partial(source.page, ROOT / path), wide=True)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from posixpath import normpath
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from transformulary.oracle.source import FILES, read
 from website import ROOT, source
 
 
@@ -32,9 +34,10 @@ def page(file: Path) -> str:
     tokens = _parser().parse(file.read_text(encoding="utf-8"))
     _anchor(tokens)
     for token in tokens:
-        for child in token.children or ():
+        children = token.children or []
+        for child, text in pairwise(children):
             if child.type == "link_open":
-                child.attrs["href"] = _target(str(child.attrs["href"]), file)
+                child.attrs["href"] = _target(str(child.attrs["href"]), text.content, file)
     body = _parser().renderer.render(tokens, _parser().options, {})
     body = re.sub(r"(<table>.*?</table>)", r'<div class="wide">\1</div>', body, flags=re.DOTALL)
     return re.sub(r"<tr>\n<td>(E\d+)</td>", r'<tr id="\1">\n<td>\1</td>', body)
@@ -55,19 +58,26 @@ def _parser() -> MarkdownIt:
 def _anchor(tokens: Sequence[Token]) -> None:
     """Give every heading an id, made of its words; the second of one name gets a number."""
     seen: dict[str, int] = {}
-    for heading, words in zip(tokens, tokens[1:], strict=False):
+    for heading, words in pairwise(tokens):
         if heading.type == "heading_open" and heading.tag != "h1":
             slug = re.sub(r"[^a-z0-9]+", "-", words.content.lower()).strip("-")
             seen[slug] = seen.get(slug, 0) + 1
             heading.attrs["id"] = slug if seen[slug] == 1 else f"{slug}-{seen[slug]}"
 
 
-def _target(href: str, file: Path) -> str:
-    """A link of a document, from the site's root: to a page, or to the text of any other file."""
-    if "://" in href:
-        return href
+def _target(href: str, text: str, file: Path) -> str:
+    """A link of a document, from the site's root: to a page, or to the text of any other file.
+
+    What leads to the oracle and names an algorithm or a line ("Algorithm 9", "10.2", "DTransformer") leads to its page.
+    """
     path, mark, fragment = href.partition("#")
-    if not path:
+    if "://" in href or not path:
         return href
     target = ROOT / normpath((file.parent / path).relative_to(ROOT).as_posix())
-    return (address(target) if target.suffix == ".md" else source.address(target)) + mark + fragment
+    if target.suffix == ".md":
+        return address(target) + mark + fragment
+    if target in FILES and (found := re.fullmatch(r"(?:Algorithm )?(\d+[a-z]?)(?:\.(\w+))?", text)):
+        return f"/algorithms/{found[1]}.html" + (f"#line-{found[2]}" if found[2] else "")
+    if target in FILES and text in read().numbers:
+        return f"/algorithms/{read().numbers[text]}.html"
+    return source.address(target) + mark + fragment

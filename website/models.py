@@ -62,6 +62,11 @@ def names(these: Iterable[str]) -> str:
     return ", ".join(links)
 
 
+def title(family: Family) -> str:
+    """What people call it, as a heading."""
+    return family.title[:1].upper() + family.title[1:]
+
+
 def page(family: Family) -> str:
     """One family: what it changes, its pseudocode, its sizes."""
     config = preset(family.name).config
@@ -70,7 +75,7 @@ def page(family: Family) -> str:
     whole = html.fragment(describe(config).what)
     notes = [family.note, *(f"{size}: {note}" for size, note in family.notes.items())]
     sizes = ", ".join(f"<code>{p.name}</code>" for p in family.presets())
-    return f"""<h1>{escape(family.title[0].upper() + family.title[1:])}</h1>
+    return f"""<h1>{escape(title(family))}</h1>
 <p>{escape(family.source)}. {escape(" ".join(filter(None, notes)))}</p>
 <p>Sizes: {sizes} (<a href="/models.html">their numbers</a>). What stands here is computed from the config, as by
 <code>transformulary describe {family.name}</code> and <code>transformulary diff {paper} {family.name}</code>.</p>

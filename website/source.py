@@ -1,9 +1,9 @@
-"""Pieces of the source: the oracle's text cut at its line numbers, the fast model's statements beside them, and pages
-of whole files."""
+"""Pieces of the source: the oracle's text cut at its line numbers, the fast model's statements, whole files."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
@@ -53,9 +53,10 @@ def oracle(number: str) -> dict[str, list[Piece]]:
     name = source.name(number)
     assert name
     function, file = source.functions[name], source.files[name]
-    first, *rest = function.body
+    first = function.body[0]
     start = (first.end_lineno or 0) + 1 if ast.get_docstring(function) else first.lineno
-    text, label, runs = file.read_text(encoding="utf-8").splitlines(), "", []
+    text, label = file.read_text(encoding="utf-8").splitlines(), ""
+    runs: list[tuple[str, int, int]] = []
     for line in range(function.end_lineno or 0, start - 1, -1):
         place = places().get((str(file), line))
         label = place.label if place else label
@@ -65,7 +66,7 @@ def oracle(number: str) -> dict[str, list[Piece]]:
             runs.append((label, line, line))
     pieces = defaultdict(list)
     for label, start, end in reversed(runs):
-        if body := dedent("\n".join(text[start - 1 : end])).strip("\n"):
+        if body := _plain(dedent("\n".join(text[start - 1 : end]))).strip("\n"):
             pieces[label].append(Piece(file, start, body))
     return dict(pieces)
 
@@ -85,6 +86,11 @@ def fast() -> dict[str, list[Piece]]:
     return dict(pieces)
 
 
+def _plain(text: str) -> str:
+    """Without what is said to the type checker alone."""
+    return re.sub(r"\s*# type: ignore.*", "", text)
+
+
 def _statement(file: Path, beginning: str) -> Piece:
     """The statement that begins so; of a loop its head; or the one line, where no statement begins with it."""
     text = file.read_text(encoding="utf-8")
@@ -93,9 +99,14 @@ def _statement(file: Path, beginning: str) -> Piece:
     if len(found) != 1:
         raise ValueError(f"{FAST.name}: {len(found)} lines of {file.relative_to(ROOT)} begin with {beginning!r}")
     nodes = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.stmt) and n.lineno == found[0]]
-    loop = nodes and isinstance(nodes[0], ast.For | ast.While | ast.If | ast.With)
-    end = (nodes[0].body[0].lineno - 1 if loop else nodes[0].end_lineno) if nodes else found[0]  # type: ignore[attr-defined]
-    return Piece(file, found[0], dedent("\n".join(rows[found[0] - 1 : end])))
+    match nodes[:1]:
+        case [ast.For(body=body) | ast.While(body=body)]:
+            end = body[0].lineno - 1
+        case [statement]:
+            end = statement.end_lineno or found[0]
+        case _:
+            end = found[0]
+    return Piece(file, found[0], _plain(dedent("\n".join(rows[found[0] - 1 : end]))))
 
 
 def highlighted(text: str, language: str) -> str:
@@ -104,7 +115,7 @@ def highlighted(text: str, language: str) -> str:
         lexer = get_lexer_by_name(language, stripnl=False)
     except ClassNotFound:
         return escape(text)
-    return highlight(text, lexer, HtmlFormatter(nowrap=True))
+    return str(highlight(text, lexer, HtmlFormatter(nowrap=True)))
 
 
 def page(file: Path) -> str:
@@ -115,7 +126,9 @@ def page(file: Path) -> str:
     except ClassNotFound:
         lexer = get_lexer_by_name("text", stripnl=False)
     rows = highlight(text, lexer, HtmlFormatter(nowrap=True)).splitlines()
-    lines = "\n".join(f'<span class="row" id="L{n}"><a href="#L{n}">{n}</a>{row}</span>' for n, row in enumerate(rows, 1))
+    lines = "\n".join(
+        f'<span class="row" id="L{n}"><a href="#L{n}">{n}</a>{row}</span>' for n, row in enumerate(rows, 1)
+    )
     return f'<h1>{escape(file.relative_to(ROOT).as_posix())}</h1>\n<pre class="file">{lines}</pre>'
 
 

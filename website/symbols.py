@@ -10,8 +10,9 @@ from html import escape
 from typing import Any
 
 from transformulary.paper.symbols import APPENDIX, BOXES, OURS, SYMBOLS, Symbol
+from transformulary.pseudocode.boxes import SETS
 from transformulary.pseudocode.mathml import mathml
-from transformulary.pseudocode.nodes import Frac, Infix, Node, Num, Power, Sym, Words
+from transformulary.pseudocode.nodes import Fence, Frac, Infix, Node, Num, Power, Sym, Words
 
 #: Symbols that are not in the tables: sets, and names that only formulas use.
 OTHERS = {
@@ -28,6 +29,22 @@ OTHERS = {
     "delta": "a distance: how many tokens back",
     "a": "the first half of the result, a number for each frequency",
     "b": "the second half of the result, a number for each frequency",
+}
+_V = Sym("vocabulary")
+#: Sets of the tables as formulas, by their spelling there.
+SPACES: dict[str, Node] = {
+    "N": Sym("naturals"),
+    "R": Sym("reals"),
+    "R^d": Power(Sym("reals"), Sym("d")),
+    "V": _V,
+    "V^ell": Power(_V, Sym("ell")),
+    "V*": SETS["V*"],
+    "Delta(V)": SETS["Delta(V)"],
+    "(0,1)": SETS["(0,1)"],
+    "[0,1]": Fence("[]", (Num(0), Num(1)), ","),
+    "(0,oo)": SETS["(0,∞)"],
+    "[0,oo)": Words("[0,∞)"),
+    "[1,oo)": Words("[1,∞)"),
 }
 #: (algorithm, symbol) -> what the letter means there, where the tables mean something else.
 THERE = {
@@ -80,11 +97,15 @@ def legend(number: str, tree: Any) -> str:
 
 
 def _entry(name: str, number: str) -> str:
-    here = THERE.get((number, name)) is None and name in SYMBOLS
-    space = f'<span class="space">∈ {_space(SYMBOLS[name].space)}</span>' if here and SYMBOLS[name].space else ""
-    others = f'<span class="others">{_others(SYMBOLS[name])}</span>' if here and SYMBOLS[name].others else ""
-    said = f"<dd>{escape(meaning(name, number))} {space}{others}</dd>"
-    return f'<div id="symbol-{name}"><dt>{mathml(Sym(name))}<code>{name}</code></dt>{said}</div>'
+    symbol = SYMBOLS.get(name) if (number, name) not in THERE else None
+    return f'<div id="symbol-{name}">{_said(name, mathml(Sym(name)), meaning(name, number), symbol)}</div>'
+
+
+def _said(name: str, drawn: str, meaning: str, symbol: Symbol | None) -> str:
+    """How a symbol is drawn and spelled, what it means, where it is from, what others call it."""
+    space = f'<span class="space">∈ {_space(symbol.space)}</span>' if symbol and symbol.space else ""
+    others = f'<span class="others">{_others(symbol)}</span>' if symbol and symbol.others else ""
+    return f"<dt>{drawn}<code>{escape(name)}</code></dt><dd>{escape(meaning)} {space}{others}</dd>"
 
 
 def _others(symbol: Symbol) -> str:
@@ -96,9 +117,11 @@ def _others(symbol: Symbol) -> str:
 
 
 def _space(space: str) -> str:
-    """d_e x N_V as a set of matrices; other sets as they are spelled."""
-    if not re.fullmatch(r"d_\w+|N_V|\d+|(?:[\w*]+ x [\w*]+)", space) or "V" == space[0]:
-        return {"N": "ℕ", "R": "ℝ"}.get(space, escape(re.sub(r"\bell", "ℓ", space.replace("oo", "∞"))))
+    """The set that a symbol is from: a shape (d_e x N_V), numbers up to a size ([N_V]), or one of SPACES."""
+    if space in SPACES:
+        return mathml(SPACES[space])
+    if space.startswith("["):
+        return mathml(Fence("[]", (Sym(space[1:-1]),))) if re.fullmatch(r"\[\w+\]", space) else escape(space)
     return mathml(Power(Sym("reals"), product(space.split(" x "))))
 
 
@@ -109,7 +132,8 @@ def product(sizes: Iterable[str]) -> Node:
 
 def _size(word: str) -> Node:
     whole, half, two = word.partition("/")
-    node = reduce(lambda a, b: Infix("", a, b), map(Sym, whole.split("*")))
+    factors: list[Node] = [Num(int(factor)) if factor.isdigit() else Sym(factor) for factor in whole.split("*")]
+    node: Node = reduce(lambda a, b: Infix("", a, b), factors)
     return Frac(node, Num(int(two))) if half else node
 
 
@@ -128,10 +152,11 @@ def _table(rows: tuple[Symbol, ...]) -> str:
 
 
 def _row(symbol: Symbol) -> str:
-    anchor = re.sub(r"\W+", "-", symbol.name).strip("-")
-    space = f'<span class="space">∈ {_space(symbol.space)}</span>' if symbol.space else ""
-    others = f'<span class="others">{_others(symbol)}</span>' if symbol.others else ""
-    drawn = mathml(Sym(symbol.name)) if re.fullmatch(r"\w+", symbol.name) else escape(symbol.unicode)
-    name = f"<code>{escape(symbol.name)}</code>"
-    said = f"<dd>{escape(symbol.meaning)} {space}{others}</dd>"
-    return f'<div id="{anchor}" class="entry" data-title="{escape(symbol.name)}"><dt>{drawn}{name}</dt>{said}</div>'
+    drawn = mathml(Sym(symbol.name)) if symbol.name.isidentifier() else escape(symbol.unicode)
+    said = _said(symbol.name, drawn, symbol.meaning, symbol)
+    return f'<div id="{anchor(symbol.name)}" data-title="{escape(symbol.name)}">{said}</div>'
+
+
+def anchor(name: str) -> str:
+    """The id of a symbol on its page: M[i,j] is M-i-j."""
+    return re.sub(r"\W+", "-", name.replace("*", "-star").replace(":", "-all")).strip("-")

@@ -12,6 +12,7 @@ import numpy as np
 from transformulary.oracle import axes, numbers
 from transformulary.oracle.theta import Theta
 from transformulary.pseudocode.mathml import mathml
+from transformulary.pseudocode.nodes import Sym
 from website.symbols import product
 
 #: Decimal places that are shown.
@@ -61,13 +62,22 @@ def _shape(path: str, value: Any) -> str:
     return f"{mathml(product(names))} = {sizes}" if shape and len(names) == len(shape) else sizes
 
 
+def _sample(parameters: Theta) -> tuple[str, Any]:
+    """The first vector of a tree of parameters; of those of layers the first layer's."""
+    first = {name: value[0] if isinstance(value, list) else value for name, value in vars(parameters).items()}
+    return next((name, value) for name, value in first.items() if isinstance(value, np.ndarray) and value.ndim == 1)
+
+
 def _ids(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(v, int | np.integer) for v in value)
 
 
 def _table(value: Any) -> str:
-    if isinstance(value, Theta) or value is None:
+    if value is None:
         return ""
+    if isinstance(value, Theta):
+        name, vector = _sample(value)
+        return f"<p>of which {mathml(Sym(name))} is</p>{_rows(vector.reshape(1, -1))}"
     if isinstance(value, set):
         return _rows(np.array([sorted(value)])) if value else "<p>the empty set</p>"
     if _ids(value):
