@@ -39,8 +39,24 @@ def page(file: Path) -> str:
             if child.type == "link_open":
                 child.attrs["href"] = _target(str(child.attrs["href"]), text.content, file)
     body = _parser().renderer.render(tokens, _parser().options, {})
-    body = re.sub(r"(<table>.*?</table>)", r'<div class="wide">\1</div>', body, flags=re.DOTALL)
+    body = re.sub(
+        r"<table>.*?</table>", lambda found: f'<div class="wide">{_referring(found[0])}</div>', body, flags=re.DOTALL
+    )
     return re.sub(r"<tr>\n<td>(E\d+)</td>", r'<tr id="\1">\n<td>\1</td>', body)
+
+
+def _referring(table: str) -> str:
+    """A table with a column "line" or "where": its cells of lines and errata, "10.5, E9", lead to them."""
+    if not re.search("<th>(line|where)</th>", table):
+        return table
+    return re.sub(
+        r"<td>((?:\d+[a-z]?\.\d+[a-z]?|E\d+|, )+)</td>", lambda cell: f"<td>{_references(cell[1])}</td>", table
+    )
+
+
+def _references(text: str) -> str:
+    text = re.sub(r"\bE\d+", r'<a href="/errata.html#\g<0>">\g<0></a>', text)
+    return re.sub(r"\b(\d+[a-z]?)\.(\d+[a-z]?)", r'<a href="/algorithms/\1.html#line-\2">\g<0></a>', text)
 
 
 def inline(text: str) -> str:

@@ -1,4 +1,4 @@
-// The search, and what a symbol means where the pointer, a finger or the keyboard is.
+// The search, and what a symbol means where the pointer, a finger or the keyboard's focus is.
 "use strict";
 
 const script = document.currentScript;
@@ -111,6 +111,12 @@ document.addEventListener("keydown", (event) => {
   field.focus();
 });
 document.addEventListener("pointerdown", (event) => { if (!event.target.closest("search")) close(); });
+
+// ---- what is open and where the list of pages stands -------------------------------------------------------------
+
+const narrow = matchMedia("(max-width: 56rem)").matches, here = document.querySelector("nav [aria-current]");
+if (narrow) for (const legend of document.querySelectorAll("details.symbols")) legend.open = false;
+else if (here) here.closest("nav").scrollTop = here.offsetTop - innerHeight / 2;
 
 // ---- symbols ------------------------------------------------------------------------------------------------------
 
