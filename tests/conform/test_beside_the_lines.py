@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 
 import huggingface as hf
@@ -140,3 +141,18 @@ def test_a_batch_that_leaks():
             return y - y.mean(0, keepdim=True)
 
     assert notes(Leaky(), ref)["in a batch"].status == "differs"
+
+
+@pytest.mark.parametrize("precision", ["float16", "bfloat16"])
+def test_weights_in_half_precision(precision):
+    """Weights that PyTorch made of float64, rounding twice, are the same weights; so are those with one huge number."""
+    ref, theirs, number = weights()
+    huge = next(m for m in ref.theta.W_mlp1)
+    huge[0, 0] = 100.1
+    theirs[number["W_mlp1[1]"]] = huge.copy()
+    near = np.nextafter(1 + 2.0 ** -(8 if precision == "bfloat16" else 11), 2)  # half a step, and a little more
+    ref.theta.gamma[0] = theirs[number["gamma"]][0] = near
+    kind = getattr(torch, precision)
+    theirs = {n: torch.tensor(v).to(kind).double().numpy() for n, v in theirs.items()}
+
+    assert {how for how, _ in odd(ref, theirs).values()} == {f"equal, rounded to {precision}"}

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from transformulary.conform.candidates.propose import propose
 from transformulary.conform.reference import PRESETS, reference
 from transformulary.conform.run import ELL
 from transformulary.errors import CandidateError
+from transformulary.oracle import watched
 
 X = [3, 1, 4, 1, 5, 9, 2, 6]
 
@@ -299,3 +301,23 @@ def test_a_candidate_of_its_own():
 
     assert report.status == 1
     assert report.answer[0] == "Tokens: 3 ids, and 3 are right; the first difference is token 3: 3, and 4 is right."
+
+
+def test_values_within_attention():
+    """Masked scores, minus infinity in both, agree; a wrong weight of attention is described where no mistake fits."""
+    ref, seen = reference("gpt2"), {}
+
+    def keep(path, value):
+        if re.search(r"/4\.([1-6]|6:softmax)$", path):
+            seen[path] = np.array(value)
+        return value
+
+    watched(keep).DTransformer(X, ref.theta, ref.config)
+    right = conform(seen, ref, tokens=X)
+    for path in ("10.6[l=2]/5.2[h=2]/4.6:softmax", "10.6[l=2]/5.2[h=2]/4.6"):
+        seen[path] *= 1.001
+    wrong = conform(seen, ref, tokens=X)
+
+    assert np.isinf(seen["10.6[l=1]/5.2[h=1]/4.5"]).any()
+    assert right.status == 0, right
+    assert [(fault.key, fault.paths) for fault in wrong.faults] == [("", ("10.6[l=2]/5.2[h=2]/4.6:softmax",))]

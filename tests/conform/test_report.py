@@ -10,6 +10,7 @@ import pytest
 from transformulary import assert_conforms
 from transformulary.cli import main
 from transformulary.conform import conform
+from transformulary.conform.report import rows_of
 
 ROOT = Path(__file__).parents[2]
 GELU = [
@@ -130,3 +131,12 @@ def test_the_report_is_data():
     assert [(f.key, f.line, f.where) for f in report.faults] == [("act-GELU", "Algorithm 10, line 8", "every layer")]
     assert report.agreement < 1e-14
     assert report.unseen == ()
+
+
+def test_what_rounding_may_change_altogether_is_not_seen():
+    """A line whose rounding may be as large as its value is not passed; one that differs by more still differs."""
+    rows = rows_of([("10.8[l=1]", 0.9, 1.1), ("10.10", 0.9, 0.99), ("10.11", 2.0, 1.1)], ["7"])
+
+    assert [(row.line, row.status) for row in rows] == [
+        ("10.7", "not seen"), ("10.8", "not seen"), ("10.10", "agrees"), ("10.11", "differs"),
+    ]  # fmt: skip

@@ -4,7 +4,7 @@ CANDIDATE is one of
   FILE.py       functions by the names of the paper (attention, layer_norm, mha, mlp, model...), or load(folder),
                 which returns a PyTorch model; docs/conform.md shows both
   a folder of dumps, or one .npz or .safetensors file: values by path, from a program in any language
-  a folder with a checkpoint
+  a folder with a checkpoint, or a GGUF file
   transformers, ours   what that library computes from the MODEL of --against
 
 The answer stands in the last lines. Exit status: 0 everything seen agrees, 1 something differs, 2 no comparison.

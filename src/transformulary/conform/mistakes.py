@@ -83,6 +83,7 @@ PROJECTIONS = (
     _mistake("5.4", "W_o-transposed", "the square matrix W_o is transposed", "W.W_o @", "W.W_o.T @"),
     _mistake("5.4", "no-W_o", "the output projection W_o is missing", "W.W_o @ Y", "Y"),
     _mistake("5.4", "no-b_o", "the bias b_o is missing", "+ W.b_o[:, None]", "+ 0"),
+    _mistake("5.4", "b_o-doubled", "the bias b_o is added twice", "W.b_o[:, None]", "2 * W.b_o[:, None]"),
     _mistake("5.4", "b_o-per-head", "the bias b_o is added once per head", "W.b_o[:, None]", "len(W.W_q) * W.b_o[:, None]"),
 )  # fmt: skip
 
@@ -97,6 +98,16 @@ ROTATION = (
     _mistake("4.3b", "rope-not-on-k", "keys are not rotated", "rotate(K[:, t], t, ell_z, c)", "K[:, t]"),
     _mistake("4.3a", "rope-q-from-1", "queries are rotated by one position more than keys", "rotate(Q[:, t], t, ell_z, c)", "rotate(Q[:, t], t + 1, ell_z, c)"),
     _mistake("4.3", "rope-on-v", "values are rotated too", "W_qkv.W_v @ Z + W_qkv.b_v[:, None]", "columns((rotate((W_qkv.W_v @ Z + W_qkv.b_v[:, None])[:, t], t, ell_z, c) for t in range(ell_z)))"),
+)  # fmt: skip
+
+Q_NORMED = "columns((NORM[c.norm](Q[:, t], W_qkv.gamma_q, W_qkv.beta_q, c) for t in range(ell_x)))"
+K_NORMED = "columns((NORM[c.norm](K[:, t], W_qkv.gamma_k, W_qkv.beta_k, c) for t in range(ell_z)))"
+
+QUERIES_KEYS = (
+    _mistake("4.1a", "no-q-norm", "the norm of the queries is missing", Q_NORMED, "Q"),
+    _mistake("4.2a", "no-k-norm", "the norm of the keys is missing", K_NORMED, "K"),
+    _mistake("4.1a", "q-k-norms-swapped", "the norms of queries and keys use each other's parameters", "W_qkv.gamma_q, W_qkv.beta_q", "W_qkv.gamma_k, W_qkv.beta_k", "4.2a", "W_qkv.gamma_k, W_qkv.beta_k", "W_qkv.gamma_q, W_qkv.beta_q"),
+    _mistake("4.1a", "qk-norm-after-rotation", "queries and keys are normed after their rotation, not before", Q_NORMED, "Q", "4.2a", K_NORMED, "K", "4.3a", "rotate(Q[:, t], t, ell_z, c)", "NORM[c.norm](rotate(Q[:, t], t, ell_z, c), W_qkv.gamma_q, W_qkv.beta_q, c)", "4.3b", "rotate(K[:, t], t, ell_z, c)", "NORM[c.norm](rotate(K[:, t], t, ell_z, c), W_qkv.gamma_k, W_qkv.beta_k, c)"),
 )  # fmt: skip
 
 NORM_FORMULA = (
@@ -167,6 +178,7 @@ MLP = (
     _mistake("10.8", "no-gate", "the gate is missing", " * (theta.W_mlp3[l] @ X_tilde + theta.b_mlp3[l][:, None])", ""),
     _mistake("10.8", "no-b_mlp1", "the bias b_mlp1 is missing", "+ theta.b_mlp1[l][:, None]", "+ 0"),
     _mistake("10.8", "no-b_mlp2", "the bias b_mlp2 is missing", "+ theta.b_mlp2[l][:, None]", "+ 0"),
+    _mistake("10.8", "b_mlp2-doubled", "the bias b_mlp2 is added twice", "+ theta.b_mlp2[l][:, None]", "+ 2 * theta.b_mlp2[l][:, None]"),
     _mistake("10.8", "residual-overwritten-8", "the MLP is added to the normed X, which overwrites the residual stream", "X + theta.W_mlp2", "X_tilde + theta.W_mlp2"),
     _mistake("10.8", "no-residual-8", "the residual connection around the MLP is missing", "X + theta.W_mlp2", "theta.W_mlp2"),
 )  # fmt: skip
@@ -199,13 +211,13 @@ ORDER = tuple(
 
 #: Every known mistake of a decoder, in the order of the lines.
 MISTAKES: tuple[Mistake, ...] = (
-    *EMBEDDING, *BLOCK, *PROJECTIONS, *ROTATION, *SCORES, *NORM_FORMULA, *MLP, *OUTPUT,
+    *EMBEDDING, *BLOCK, *PROJECTIONS, *QUERIES_KEYS, *ROTATION, *SCORES, *NORM_FORMULA, *MLP, *OUTPUT,
 )  # fmt: skip
 
 BY_KEY = {mistake.key: mistake for mistake in (*MISTAKES, *ORDER)}
 
 #: Algorithms that lines 6 and the norms of Algorithm 10 call.
-_CALLED = {"6": {"4", "4r", "5"}} | {line: {"6", "6r"} for line in ("3a", "5", "7", "10")}
+_CALLED = {"6": {"4", "4r", "5", "6", "6r"}} | {line: {"6", "6r"} for line in ("3a", "5", "7", "10")}
 
 
 def acts_at(mistake: Mistake, label: str) -> bool:

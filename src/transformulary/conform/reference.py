@@ -20,7 +20,7 @@ from transformulary.paper import DTransformerConfig
 class Reference:
     """The model that is right.
 
-    folder  where its files are; None for a preset
+    folder  where its files are, or the one GGUF file that it is; None for a preset
     model   the same as a fast model, for `save`
     """
 
@@ -64,7 +64,8 @@ def reference(against: Any, seed: int = 0) -> Reference:
     source = open_source(against)
     config, array = theta_source(source)
     tokenizer = load_tokenizer(source.folder, describe(source))
-    return Reference(str(against), config, theta_from(config, array), tokenizer, source.folder)
+    folder = source.path if source.path.suffix == ".gguf" else source.folder
+    return Reference(str(against), config, theta_from(config, array), tokenizer, folder)
 
 
 def random_model(config: DTransformerConfig, seed: int = 0) -> DTransformer:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from transformulary.conform.compared import matrix
 from transformulary.conform.mistakes import BY_KEY, MISTAKES, NAMES, Mistake, acts_at
+from transformulary.errors import AlgorithmError
 from transformulary.oracle.path import parse
 from transformulary.oracle.theta import Theta
 from transformulary.oracle.watch import Watch
@@ -76,7 +77,7 @@ class Replay:
             self._watch.algorithms.DTransformer(*self.run)
         except Stop as stop:
             return np.asarray(matrix(stop.value))
-        raise AssertionError(f"{self.path} is not computed")
+        raise AlgorithmError(f"{self.path} is not computed with these mistakes.")
 
     def _hook(self, path: str, value: Any) -> Any:
         if path == self.path:

@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from transformulary.conform.diagnosis import Finding
-from transformulary.conform.mistakes import Mistake
+from transformulary.conform.mistakes import BY_KEY, Mistake
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.projection import Suspicion, independent
+from transformulary.conform.search import Mistakes
 from transformulary.oracle.path import parse
 
 #: What the lines of Algorithm 10 are, for a reader who does not have the paper at hand.
@@ -166,7 +167,7 @@ class Report:
 
 def _numbers(row: Row) -> str:
     if row.status == UNSEEN:
-        return ""
+        return "rounding alone may change it altogether" if row.compared else ""
     error = f"error {row.error:.1e}" if row.error < float("inf") else "another shape, or not a number"
     return f"{error}, allowed {row.allowed:.0e}" + (f", at {row.at}" if row.status == DIFFERS else "")
 
@@ -177,7 +178,10 @@ def _title(line: str) -> str:
 
 
 def rows_of(errors: Iterable[tuple[str, float, float]], unseen: Sequence[str]) -> tuple[Row, ...]:
-    """Rows from (path, error, allowed) of every value compared, and the lines of Algorithm 10 that were not seen."""
+    """Rows from (path, error, allowed) of every value compared, and the lines of Algorithm 10 that were not seen.
+
+    Where rounding alone may change a value by all of its size, nothing is seen of it either.
+    """
     rows: dict[str, Row] = {}
     for path, error, allowed in errors:
         line = line_of(path)
@@ -185,6 +189,7 @@ def rows_of(errors: Iterable[tuple[str, float, float]], unseen: Sequence[str]) -
         status = DIFFERS if not error <= allowed or (old and old.status == DIFFERS) else AGREES
         worse = old is None or not error / allowed <= old.error / old.allowed
         error, allowed, at = (error, allowed, path) if worse or old is None else (old.error, old.allowed, old.at)
+        status = UNSEEN if status == AGREES and allowed >= 1 else status
         rows[line] = Row(line, status, (old.compared if old else 0) + 1, error, allowed, at)
     rows |= {f"10.{label}": Row(f"10.{label}", UNSEEN) for label in unseen}
     return tuple(sorted(rows.values(), key=lambda row: _order(row.line)))
@@ -244,13 +249,18 @@ def invisible_in(suspicions: Iterable[Suspicion]) -> tuple[str, ...]:
 
 
 def _fewest(findings: Sequence[Finding]) -> list[Finding]:
-    """Where several mistakes explain a value equally well: those that explain most values."""
+    """Where several mistakes explain a value equally well: those that explain most values, the first in the table."""
     count = Counter(
         key for f in findings for key in {m.key for mistakes in (f.mistakes, *f.alike) for m, _ in mistakes}
     )
+    table = list(BY_KEY)
+
+    def worth(mistakes: Mistakes) -> tuple[int, int]:
+        return sum(count[m.key] for m, _ in mistakes), -sum(table.index(m.key) for m, _ in mistakes)
+
     chosen = []
     for f in findings:
-        best = max((f.mistakes, *f.alike), key=lambda mistakes: sum(count[m.key] for m, _ in mistakes))
+        best = max((f.mistakes, *f.alike), key=worth)
         alike = tuple(mistakes for mistakes in (f.mistakes, *f.alike) if mistakes is not best)
         chosen.append(replace(f, mistakes=best, alike=alike))
     return chosen

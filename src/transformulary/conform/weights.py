@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.oracle import Theta
-from transformulary.oracle.precision import PRECISIONS
+from transformulary.oracle.precision import rounded
 from transformulary.oracle.theta import Zero
 from transformulary.paper import DTransformerConfig
 
 Array = NDArray[Any]
 
-#: The precisions in which a tensor may have been stored.
-STORED = ("float64", "float32", "float16", "bfloat16")
+#: The precisions to which a tensor may have been rounded, one after the other: PyTorch makes 16 bits of 64 via 32.
+STORED = (
+    ("float64",), ("float32",), ("float16",), ("bfloat16",), ("float32", "float16"), ("float32", "bfloat16"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ def compare_weights(theirs: Mapping[str, Array], theta: Theta, config: DTransfor
     for name, value in sorted({**joint, **ours}.items(), key=lambda pair: -pair[1].size):
         if name in done:
             continue
-        for other in [n for n, v in left.items() if v.size == value.size and _alike(size[n], value)]:
+        for other in _alike(value, {n: size[n] for n, v in left.items() if v.size == value.size}):
             if how := arrangement(value, left[other], name, config):
                 matches.append(Match(name, other, *how))
                 done |= {name, *_parts(name)}
@@ -95,20 +98,20 @@ def arrangement(ours: Array, theirs: Array, name: str, config: DTransformerConfi
         return "equal", "agrees"
     if theirs.ndim == 2 and np.array_equal(ours, theirs.T):
         return "transposed", _when_transposed(ours)
-    precision = _same_numbers(ours, theirs)
-    if precision is None:
+    stored = _same_numbers(ours, theirs)
+    if stored is None:
         return None
-    rounded = "" if precision == "float64" else f", rounded to {precision}"
+    rounding = "" if stored == ("float64",) else f", rounded to {stored[-1]}"
     flat = theirs.reshape(theirs.shape[0], -1) if theirs.ndim > 2 else theirs
     for turned, candidate in (("", flat), ("transposed", flat.T)):
         if flat.ndim < 2 and turned:
             continue
-        if _close(ours, candidate, precision):
-            return (turned or "equal") + rounded, _when_transposed(ours) if turned else "agrees"
+        if _close(ours, candidate, stored):
+            return (turned or "equal") + rounding, _when_transposed(ours) if turned else "agrees"
         for says, order in _orders(name, ours, config):
-            if _close(ours[order], candidate, precision):
-                return says + (", and it is transposed" if turned else "") + rounded, "arranged"
-    return "the same numbers in an order that nobody knows" + rounded, "differs"
+            if _close(ours[order], candidate, stored):
+                return says + (", and it is transposed" if turned else "") + rounding, "arranged"
+    return "the same numbers in an order that nobody knows" + rounding, "differs"
 
 
 def _when_transposed(ours: Array) -> str:
@@ -149,26 +152,28 @@ def _parts(name: str) -> list[str]:
     return [name.replace("qkv", q) for q in "qkv"] if "_qkv" in name else []
 
 
-def _alike(size: float, ours: Array) -> bool:
-    """Whether a tensor of this size may hold our numbers, rounded or not: cheap, and true of few others."""
-    due = float(np.linalg.norm(ours))
-    return bool(abs(size - due) <= (2.0**-7 / np.sqrt(ours.size) + 1e-6) * due)
+def _alike(ours: Array, sizes: Mapping[str, float]) -> Iterator[str]:
+    """Which tensors, by their sizes, may hold our numbers, rounded or not: cheap, and true of few others."""
+    for precisions in STORED if sizes else ():
+        due = float(np.linalg.norm(_stored(ours, precisions)))
+        yield from [name for name, size in sizes.items() if abs(size - due) <= 1e-9 * due]
 
 
-def _same_numbers(ours: Array, theirs: Array) -> str | None:
-    """The precision to which the sorted numbers of two tensors are equal; None if they are not."""
+def _same_numbers(ours: Array, theirs: Array) -> tuple[str, ...] | None:
+    """The precisions to which the sorted numbers of two tensors are equal; None if they are not."""
     if ours.size != theirs.size:
         return None
     a, b = np.sort(ours, axis=None), np.sort(theirs, axis=None)
-    return next((name for name in STORED if _close(a, b, name)), None)
+    return next((precisions for precisions in STORED if _close(a, b, precisions)), None)
 
 
-def _close(ours: Array, theirs: Array, precision: str) -> bool:
-    """Whether theirs are our numbers, rounded to a precision."""
-    if ours.shape != theirs.shape:
-        return False
-    kind = PRECISIONS[precision]
-    return bool(np.array_equal(ours if kind is None else kind.narrow(np.array(ours, np.float64)), theirs))
+def _close(ours: Array, theirs: Array, precisions: tuple[str, ...]) -> bool:
+    """Whether theirs are our numbers, rounded."""
+    return ours.shape == theirs.shape and bool(np.array_equal(_stored(ours, precisions), theirs))
+
+
+def _stored(ours: Array, precisions: tuple[str, ...]) -> Array:
+    return np.asarray(reduce(rounded, precisions, np.asarray(ours, np.float64)))
 
 
 def _orders(name: str, ours: Array, c: DTransformerConfig) -> Iterator[tuple[str, Array]]:

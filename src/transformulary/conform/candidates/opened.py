@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from transformulary.conform.allowance import UNIT
 from transformulary.conform.candidates.candidate import Candidate, array
 from transformulary.conform.candidates.decoding import check_decoding
 from transformulary.conform.candidates.functions import SIGNATURES, Functions, run_functions
@@ -51,7 +52,7 @@ def candidates_of(
         )
     if path.suffix == ".py":
         return _python(path, ref, x, text, table, decoding)
-    if (path / "config.json").is_file():
+    if path.suffix == ".gguf" or (path / "config.json").is_file():
         return [_watched(_ours(path), ref, x, None, str(path), decoding)]
     return [_dumps(path, rename)]
 
@@ -75,7 +76,8 @@ def _watched(
     cached: Callable[..., Any] | None = None,
 ) -> Candidate:
     found = watch_model(model, ref.config, x, table, name)
-    notes = check_decoding(model, ref, x, found.precision, cached, bool(found.lower)) if decoding else ()
+    lowest = max((found.precision, *found.lower.values()), key=lambda precision: UNIT[precision])
+    notes = check_decoding(model, ref, x, lowest, cached) if decoding else ()
     return Candidate(**{**vars(found), "x": ids, "notes": tuple(notes)})
 
 
