@@ -10,7 +10,6 @@ from html import escape
 from pathlib import Path
 
 import numpy as np
-from docs.generate import FAST
 
 from transformulary.oracle.rulings import DOMAINS
 from transformulary.oracle.source import read
@@ -55,7 +54,7 @@ def page(number: str) -> str:
     changed = models.changes(number, name(number))
     shown = {line.label: line for line in box.lines if line.label}
     labels = sorted(read().lines(number), key=_order)
-    trees = [box, *(line for forms in changed.values() for line in forms if line)]
+    trees = [box, *(line for forms in changed.values() for line in forms)]
     parts = [
         f'<h1>{title(number)}</h1><p class="lead">{prose(summary(number))}.</p>',
         f'<div class="pseudocode">{_linked(html.box(box), labels)}</div>',
@@ -99,19 +98,19 @@ def _users(number: str) -> str:
 def _introduction(number: str) -> str:
     oracle = source.Piece(read().files[name(number)], read().functions[name(number)].lineno, "")
     where = f'<a href="{oracle.address}">the oracle</a>'
-    if int(re.match(r"\d+", number)[0]) not in FAST or not _fast(number):  # type: ignore[index]
+    if not any(line.partition(".")[0] == number for line in source.fast()):
         return f"<p>Each line is a statement of {where}. Only the oracle has this algorithm so far.</p>"
     return f"""<p>Left, {where}: NumPy, one column per token. Right, the fast model: PyTorch, one row per token and
 batches of sequences; it was written without the other. Below, what the line computes in <a href="#example">a tiny
 example</a>, and what published models have there instead.</p>"""
 
 
-def _fast(number: str) -> bool:
-    return any(key.partition(".")[0] == number for key in source.fast())
-
-
-def _line(number: str, label: str, line: Line | None, changed: dict[Line | None, list[str]], run: Example) -> str:
-    added = '<p class="added">Added by published models; not in the paper.</p>' if line is None else ""
+def _line(number: str, label: str, line: Line | None, changed: dict[Line, list[str]], run: Example) -> str:
+    added = (
+        '<span class="added">Not in the paper: published models, or how they are run, add it.</span>'
+        if line is None
+        else ""
+    )
     drawn = (
         html.numbered(_flat(line)) if line else f'<p class="numbered"><span class="number">{label}</span>{added}</p>'
     )
@@ -163,18 +162,15 @@ def _same(a: object, b: object) -> bool:
     return isinstance(a, np.ndarray | float | int) and np.array_equal(a, b)  # type: ignore[arg-type]
 
 
-def _changes(changed: dict[Line | None, list[str]], line: Line | None) -> str:
+def _changes(changed: dict[Line, list[str]], line: Line | None) -> str:
     if not changed:
         return ""
-    forms = "".join(f"<li>{_form(form)} <span>{models.names(users)}</span></li>" for form, users in changed.items())
+    forms = "".join(
+        f'<li><p class="pseudocode">{html.line(form)}</p><span>{models.names(users)}</span></li>'
+        for form, users in changed.items()
+    )
     heading = "In published models" if line else "In these models"
     return f'<div class="changes"><h3>{heading}</h3><ul>{forms}</ul></div>'
-
-
-def _form(line: Line | None) -> str:
-    if line is None:
-        return '<p class="pseudocode">no such line</p>'
-    return f'<p class="pseudocode">{html.line(line)}</p>'
 
 
 def _rulings(number: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ from website.shell import Contents, Page, document
 
 HERE = Path(__file__).parent
 #: The guides in the order in which they are read; other documents in docs/ follow them.
-GUIDES = ("tutorials", "reading", "variant", "values", "conform", "worked-examples", "porting", "trace", "generate")
+GUIDES = ("tutorials", "reading", "variant", "values", "conform", "worked-examples", "porting", "trace")
 REFERENCE = ("models", "errata", "faults")
 PROJECT = ("docs/architecture", "CONTRIBUTING", "CHANGELOG")
 

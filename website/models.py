@@ -39,15 +39,14 @@ def users(number: str) -> list[str]:
     return [name for name, boxes in executed().items() if number in boxes]
 
 
-def changes(number: str, name: str) -> dict[str, dict[Line | None, list[str]]]:
-    """Label -> another form of that line, None where there is none -> the presets that have it so."""
-    papers = {line.label: line for line in papers_lines(name) if line.label}
-    found: dict[str, dict[Line | None, list[str]]] = defaultdict(lambda: defaultdict(list))
+def changes(number: str, name: str) -> dict[str, dict[Line, list[str]]]:
+    """Label -> another form of that line -> the presets that have it so.  No model leaves a line of the paper out."""
+    papers = {line.label: line for line in papers_lines(name)}
+    found: dict[str, dict[Line, list[str]]] = defaultdict(lambda: defaultdict(list))
     for user in users(number):
-        theirs = {line.label: line for line in executed()[user][number].lines if line.label}
-        for label in papers | theirs:
-            if theirs.get(label) != papers.get(label):
-                found[label][theirs.get(label)].append(user)
+        for line in executed()[user][number].lines:
+            if line.label and line != papers.get(line.label):
+                found[line.label][line].append(user)
     return found
 
 

@@ -6,6 +6,7 @@ from website import algorithms, models, search, source, symbols
 from transformulary.oracle.source import read
 from transformulary.paper.presets import preset
 from transformulary.pseudocode import numbers, render
+from transformulary.pseudocode.boxes import papers_lines
 from transformulary.pseudocode.diff import between
 
 
@@ -59,6 +60,19 @@ def test_changes_are_those_of_the_diff(family):
             changed = models.changes(number, read().name(number))
             ours = {label for label, forms in changed.items() if f"{family}-" in str(list(forms.values()))}
             assert {line.label for pair in pairs for line in pair if line and line.label} == ours
+
+
+def test_no_model_leaves_a_line_out():
+    """Every line of the paper is a line of each model that executes the algorithm, perhaps in another form."""
+    lacking = [
+        (user, number, line.label)
+        for user, boxes in models.executed().items()
+        for number, box in boxes.items()
+        for line in papers_lines(read().name(number))
+        if line.label not in {theirs.label for theirs in box.lines}
+    ]
+
+    assert lacking == []
 
 
 def test_names_of_models():
