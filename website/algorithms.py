@@ -16,7 +16,7 @@ from transformulary.oracle.source import read
 from transformulary.pseudocode import html, numbers, render
 from transformulary.pseudocode.nodes import Box, Line
 from website import ROOT, documents, models, source, symbols, values
-from website.example import Example, example
+from website.example import CHOICES, Example, example
 
 #: File of the oracle -> what its algorithms are.
 GROUPS = {"components": "Components", "transformers": "Architectures", "procedures": "Training and inference"}
@@ -149,13 +149,19 @@ def _piece(piece: source.Piece) -> str:
 
 
 def _values(number: str, label: str, run: Example) -> str:
+    """The value of a line in the example, or in one whose choices bring the line in."""
+    program = ""
+    if choices := CHOICES.get((number, label)):
+        run = example(number, choices)
+        listing = f"<pre>{source.highlighted(run.program, 'python')}</pre>"
+        program = f"<details><summary>with <code>{escape(choices)}</code></summary>{listing}</details>"
     found = list(run.of(number, label).items())
     if not found:
         return ""
-    whole, *inside = found
-    more = "".join(values.shown(*entry) for entry in inside if not _same(entry[1], whole[1]))
-    rest = f'<details><summary>Inside this line</summary><div class="row">{more}</div></details>' if more else ""
-    return f"<div>{values.shown(*whole)}{rest}</div>"
+    (path, value), *others = found
+    inside = "" if program else "".join(values.shown(*other) for other in others if not _same(other[1], value))
+    rest = f'<details><summary>Inside this line</summary><div class="row">{inside}</div></details>' if inside else ""
+    return f"<div>{values.shown(path, value, program)}{rest}</div>"
 
 
 def _same(a: object, b: object) -> bool:

@@ -45,6 +45,22 @@ ARGUMENTS = {
 }
 #: The same where an argument is many sequences.
 MANY = {"x": "[[6, 3, 1, 4]]", "z": "[[2, 0, 5]]"}
+#: (algorithm, line) -> the choices of a config that bring a line in which the paper does not have.
+CHOICES = {
+    ("4", "1a"): "qk_norm=True",
+    ("4", "2a"): "qk_norm=True",
+    ("4", "3a"): 'positions="rotary"',
+    ("4", "3b"): 'positions="rotary"',
+    ("4r", "1a"): 'positions="rotary", frequencies="linear", factor=4.0',
+    ("4r", "1b"): 'positions="rotary", frequencies="llama3", factor=4.0, ell_train=4',
+    ("4r", "1c"): 'positions="rotary", frequencies="yarn", factor=4.0, ell_train=4',
+    ("4r", "1d"): 'positions="rotary", frequencies="yarn", factor=4.0, ell_train=4',
+    ("8", "3a"): "embedding_norm=True",
+    ("8", "12a"): "embedding_norm=True",
+    ("9", "2a"): "segments=2",
+    ("9", "3a"): "embedding_norm=True",
+    ("10", "3a"): "embedding_norm=True",
+}
 SIZES = "N_V=8, ell_max=6, H=2, d_e=4, d_mlp=8"
 LAYERS = {"EDTransformerConfig": "L_enc=1, L_dec=1"}
 DECODER = "DTransformerConfig"
@@ -79,19 +95,24 @@ def _within(member: Step, whole: Step) -> bool:
 
 
 @cache
-def example(number: str) -> Example:
-    """Algorithm `number` on a tiny model.  Raises KeyError for an argument that has no example."""
+def example(number: str, choices: str = "") -> Example:
+    """Algorithm `number` on a tiny model, the paper's but for `choices`.
+
+    Raises KeyError for an argument that has no example.
+    """
     function = read().functions[read().name(number) or ""]
-    program = _program(function)
+    program = _program(function, choices)
     scope: dict[str, Any] = {}
     exec(compile(program, f"<the example of Algorithm {number}>", "exec"), scope)
     return Example(program, scope["values"])
 
 
-def _program(function: ast.FunctionDef) -> str:
+def _program(function: ast.FunctionDef, choices: str) -> str:
     kind = architecture(function)
     kind = kind if kind.endswith("TransformerConfig") else DECODER
-    call = ", ".join([f'"{function.name}"', *_arguments(function)])
+    segments = ["[0, 0, 1]"] if "segments" in choices else []
+    call = ", ".join([f'"{function.name}"', *_arguments(function), *segments])
+    sizes = ", ".join(filter(None, [SIZES, LAYERS.get(kind, "L=1"), choices]))
     needs = f"{call} config"
     if "theta" in needs:
         needs += " rng"
@@ -99,7 +120,7 @@ def _program(function: ast.FunctionDef) -> str:
         "np": "import numpy as np" if "rng" in needs or "X" in _arguments(function) else "",
         "": f"from transformulary import {kind}, oracle",
         "W_qkv": "from transformulary.oracle.theta import W_qkv" if "W_qkv(" in call else "",
-        "config": f"\nconfig = {kind}({SIZES}, {LAYERS.get(kind, 'L=1')})",
+        "config": f"\nconfig = {kind}({sizes})",
         "rng": "rng = np.random.default_rng(0)" if "rng" in needs or "X" in _arguments(function) else "",
         "theta": "theta = oracle.random_theta(config, rng)" if "theta" in call else "",
         "X": "X = rng.normal(size=(config.d_e, 3))" if "X" in _arguments(function) else "",

@@ -19,11 +19,11 @@ from website.symbols import product
 DIGITS = 3
 
 
-def shown(path: str, value: Any) -> str:
-    """One value under its path: what it is, its shape, its numbers."""
+def shown(path: str, value: Any, more: str = "") -> str:
+    """One value under its path: what it is, its shape, its numbers; and `more`."""
     what, table = _shape(path, value), _table(value)
     head = f'<figcaption><code>{escape(path)}</code> <span class="shape">{what}</span></figcaption>'
-    return f'<figure class="value" data-path="{escape(path)}">{head}{table}</figure>'
+    return f'<figure class="value" data-path="{escape(path)}">{head}{table}{more}</figure>'
 
 
 def number(x: Any) -> str:

@@ -2,6 +2,7 @@
 
 import pytest
 from website import algorithms, models, search, source, symbols
+from website.example import CHOICES, example
 
 from transformulary.oracle.source import read
 from transformulary.paper.presets import preset
@@ -38,6 +39,20 @@ def test_the_table_of_the_fast_model():
     known = {f"{number}.{label}" for number in numbers() for label in read().lines(number)}
 
     assert set(source.fast()) - known == set()
+
+
+def test_every_line_has_a_value():
+    """Whatever computes something has its value on the page; of training and inference, what the paper numbers."""
+    without = {
+        (number, label)
+        for number in numbers()
+        for label in read().lines(number)
+        if not example(number, CHOICES.get((number, label), "")).of(number, label)
+        and (label.isdigit() or number not in algorithms.groups()["Training and inference"])
+    }
+    loops = {(n, label) for n, label in without if source.oracle(n)[label][-1].text.rpartition("  #")[0].endswith(":")}
+
+    assert without - loops == set()
 
 
 @pytest.mark.parametrize("number", numbers())
