@@ -183,8 +183,8 @@ class Lockstep:
         self, path: str, compute: Compute, ours: Array, theirs: Array, levels: Iterable[list[Mistakes]]
     ) -> Explanation | None:
         error, bound = partial(self._comparison.error, path, theirs=theirs), max(self.allowed(path), EXACT)
-        logs = path == "10.11" and bool(theirs.min() > 0)
-        return Search(compute, error, ours, theirs, bound, levels, logs).explanation()
+        logs, firsts = path == "10.11" and bool(theirs.min() > 0), 4 if isinstance(compute, Replay) else 12
+        return Search(compute, error, ours, theirs, bound, levels, logs, firsts).explanation()
 
     def _level(self, layer: int) -> list[Mistakes]:
         """The mistakes of lines that have been computed: everywhere, or in one layer, of lines in layers."""
