@@ -12,12 +12,12 @@ from transformulary.conform.candidates.opened import candidates_of
 from transformulary.conform.candidates.places import Table
 from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
 from transformulary.conform.mistakes import ORDER
-from transformulary.conform.notes import AGREES, DIFFERS, NOTE, Note
+from transformulary.conform.notes import AGREES, DIFFERS, Note
 from transformulary.conform.projection import Suspicion
 from transformulary.conform.reference import Reference, reference
 from transformulary.conform.report import Report, faults_of, hidden_faults, invisible_in, line_of, rows_of
 from transformulary.conform.tokens import compare_ids
-from transformulary.conform.weights import compare_weights
+from transformulary.conform.weights import weight_notes
 from transformulary.errors import CandidateError, TokenError
 
 #: How many tokens are compared where nobody says which; no other size of the tiny models is equal.
@@ -137,23 +137,9 @@ def _notes(c: Candidate, ref: Reference, x: Sequence[int], text: str) -> list[No
     if c.x is not None:
         wrong = compare_ids(c.x, x, ref.tokenizer, text)
         notes.append(Note("tokens", DIFFERS if wrong else AGREES, wrong or f"{len(x)} ids"))
-    if c.weights:
-        notes += _weight_notes(c, ref)
+    if c.weights or c.buffers:
+        notes += weight_notes(c.weights, ref.theta, ref.config, c.buffers)
     return [*notes, *c.notes]
-
-
-def _weight_notes(c: Candidate, ref: Reference) -> list[Note]:
-    matches = compare_weights(c.weights, ref.theta, ref.config)
-    good = sum(m.status == "agrees" for m in matches)
-    notes = [Note("weights", AGREES, f"{good} of {len(matches)} tensors are the same")] if good else []
-    grouped: dict[tuple[str, str], list[str]] = {}
-    for match in matches:
-        if match.status != "agrees":
-            grouped.setdefault((match.how, match.status), []).append(match.name)
-    for (how, status), names in grouped.items():
-        some = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-        notes.append(Note("weights", DIFFERS if status == "differs" else NOTE, f"{some}: {how}"))
-    return notes
 
 
 def _agreement(errors: Sequence[tuple[str, float, float]], findings: Sequence[Finding]) -> float | None:

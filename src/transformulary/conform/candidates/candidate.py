@@ -26,6 +26,7 @@ class Candidate:
     lower      line ("10.5") -> the lower precision in which its published code computes that line on purpose
     x          its token ids, where it has its own tokenizer
     weights    its parameters by its own names, as they are stored, bfloat16 as float32
+    buffers    its other tensors of real numbers, of which some may be parameters
     own        `seen` are results of functions that were each given the oracle's own values: no line
                depends on another one's result
     notes      what was found beside its lines: see `decoding.py` and `attending.py`
@@ -37,6 +38,7 @@ class Candidate:
     lower: Mapping[str, str] = field(default_factory=dict)
     x: tuple[int, ...] | None = None
     weights: Mapping[str, Array] = field(default_factory=dict)
+    buffers: Mapping[str, Array] = field(default_factory=dict)
     own: bool = False
     notes: tuple[Note, ...] = ()
 

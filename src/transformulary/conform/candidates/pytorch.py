@@ -41,6 +41,7 @@ def watch_model(
         seen=seen,
         precision=model_precision(model),
         lower=table.lower,
+        buffers={n: stored(b) for n, b in _other_tensors(model)},
         weights={n: stored(p) for n, p in model.named_parameters(remove_duplicate=False)},
     )
 
@@ -82,7 +83,7 @@ def failing(what: str) -> Iterator[None]:
 
 def ids(model: nn.Module, rows: Sequence[Sequence[int]]) -> torch.Tensor:
     """Token ids (B, ell) where the model is."""
-    return torch.tensor([list(row) for row in rows], device=next(model.parameters()).device)
+    return torch.tensor([list(row) for row in rows], device=next(iter(_tensors(model)), torch.empty(0)).device)
 
 
 def logits(output: Any) -> torch.Tensor:
@@ -95,10 +96,23 @@ def logits(output: Any) -> torch.Tensor:
 def model_precision(model: nn.Module) -> str:
     """The type of most of a model's numbers."""
     sizes: dict[str, int] = {}
-    for parameter in model.parameters():
+    for parameter in _tensors(model):
         name = precision_of(parameter)
         sizes[name] = sizes.get(name, 0) + parameter.numel()
     return max(sizes, key=lambda name: sizes[name], default="float64")
+
+
+def _tensors(model: nn.Module) -> list[torch.Tensor]:
+    """What a model's numbers are in: its parameters, or, without any, its other tensors."""
+    return [*model.parameters()] or [tensor for _, tensor in _other_tensors(model)]
+
+
+def _other_tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """(name, tensor) of real numbers that are no parameters: buffers, and plain attributes of modules."""
+    for place, module in model.named_modules():
+        for name, value in [*module.named_buffers(recurse=False), *vars(module).items()]:
+            if isinstance(value, torch.Tensor) and value.is_floating_point():
+                yield f"{place}.{name}".lstrip("."), value
 
 
 def _all_places(table: Table, config: DTransformerConfig) -> Iterator[tuple[str, Place]]:
