@@ -47,10 +47,12 @@ def run(args: argparse.Namespace) -> int:
     """Print the report; the exit status is its verdict."""
     from transformulary.conform.candidates.places import read_table
     from transformulary.conform.run import conform
-    from transformulary.files import write_atomically
+    from transformulary.files import check_file, write_atomically
 
     if args.propose:
         return _propose(args)
+    for file in filter(None, (args.markdown, args.junit)):
+        check_file(file)
     report = conform(
         args.candidate,
         args.against,
