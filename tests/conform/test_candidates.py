@@ -209,6 +209,12 @@ def test_a_file_that_gives_nothing_to_compare(tmp_path, code, says):
         conform(file, "gpt2")
 
 
+def test_no_name():
+    """The empty name is not the current folder."""
+    with pytest.raises(CandidateError, match="there is no ''. A candidate is"):
+        conform("", "gpt2")
+
+
 def test_what_a_candidate_prints_is_not_the_report(tmp_path, capsys):
     """What a file prints while it is imported and called goes to stderr."""
     file = tmp_path / "mine.py"
