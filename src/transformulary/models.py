@@ -19,7 +19,6 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from transformulary.errors import CheckpointError, TokenError
 from transformulary.files import write_atomically
 from transformulary.formats import (
     TIED,

@@ -211,7 +211,7 @@ def test_a_file_that_gives_nothing_to_compare(tmp_path, code, says):
 
 def test_no_name():
     """The empty name is not the current folder."""
-    with pytest.raises(CandidateError, match="there is no ''. A candidate is"):
+    with pytest.raises(CandidateError, match=r"there is no ''\. A candidate is"):
         conform("", "gpt2")
 
 

@@ -48,7 +48,8 @@ def candidates_of(
     path = Path(what)
     if what == "" or not path.exists():
         raise CandidateError(
-            f"there is no {what or "''"}. A candidate is a Python file, dumps, a model's folder, or {' or '.join(LIBRARIES)}."
+            f"there is no {what or repr('')}. A candidate is a Python file, dumps, a model's folder, "
+            f"or {' or '.join(LIBRARIES)}."
         )
     if path.suffix == ".py":
         return _python(path, ref, x, text, table, decoding)

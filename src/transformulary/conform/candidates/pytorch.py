@@ -83,8 +83,10 @@ def failing(what: str) -> Iterator[None]:
         trace = error.__traceback__
         while trace and trace.tb_next:
             trace = trace.tb_next
-        file = trace.tb_frame.f_code.co_filename if trace else "<frozen"  # Python's own, of a file that is no Python
-        at = "" if file.startswith("<frozen") else f" ({file}, line {trace.tb_lineno})"
+        at = f" ({trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno})" if trace else ""
+        at = (
+            "" if at.startswith(" (<frozen") else at
+        )  # in Python's own code: the file is no Python, and the error says so
         raise CandidateError(f"{what} failed: {type(error).__name__}: {error}{at}") from error
 
 
