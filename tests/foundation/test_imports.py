@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "pseudocode": {"paper", "oracle"},  # of the oracle only oracle.source, its text: NumPy is not loaded
     "nn": {"paper"},
     "formats": {"paper"},
-    "tokens": {"paper"},
+    "tokens": {"paper", "formats"},
     "models": {"paper", "nn", "formats", "tokens"},
     "data": {"tokens"},
     "train": {"paper", "nn", "formats", "tokens", "models", "data"},

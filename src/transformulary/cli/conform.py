@@ -51,10 +51,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the report; the exit status is its verdict."""
     from transformulary.conform.vectors import has_vectors
-    from transformulary.files import write_atomically
+    from transformulary.files import check_file, write_atomically
 
     if args.propose:
         return _propose(args)
+    for file in filter(None, (args.markdown, args.junit)):
+        check_file(file)
     report = _of_vectors(args) if has_vectors(args.against) else _of_model(args)
     if args.markdown:
         write_atomically(args.markdown, report.markdown())

@@ -10,10 +10,11 @@ import torch
 
 from transformulary.conform.theta import theta_of
 from transformulary.formats import describe, open_source, theta_source
-from transformulary.models import load_tokenizer, save
+from transformulary.models import save
 from transformulary.nn import DTransformer
 from transformulary.oracle import Theta, theta_from
 from transformulary.paper import DTransformerConfig
+from transformulary.tokens import load_tokenizer
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def reference(against: Any, seed: int = 0) -> Reference:
         return Reference(str(against), model.config, theta_of(model), model=model)
     source = open_source(against)
     config, array = theta_source(source)
-    tokenizer = load_tokenizer(source.folder, describe(source))
+    tokenizer = load_tokenizer(describe(source))
     folder = source.path if source.path.suffix == ".gguf" else source.folder
     return Reference(str(against), config, theta_from(config, array), tokenizer, folder)
 

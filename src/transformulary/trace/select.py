@@ -92,9 +92,24 @@ def kinds(config: DTransformerConfig) -> tuple[str, ...]:
 
 
 def _regex(pattern: str) -> re.Pattern[str]:
-    """What a pattern stands for, as a regular expression."""
-    parts = re.split(r"(\*\*|\*)", pattern)
-    return re.compile("".join({"**": ".*", "*": r"[^/:,\[\]]*"}.get(part) or re.escape(part) for part in parts))
+    """What a pattern stands for, as a regular expression.
+
+    A star takes as little as it can and, but for the last ones, is not tried again (`(?>...)`): the first place that
+    fits what follows is as good as any later one, and the time does not explode with the number of stars.
+    """
+    first, *rest = re.sub(r"\*{3,}", "**", pattern).split("**")
+    if not rest:
+        return re.compile(_between(first, last=True))
+    inner = [rf"(?>.*?{_between(piece)})" for piece in rest[:-1]]
+    return re.compile("".join([_between(first), *inner, ".*?", _between(rest[-1], last=True)]))
+
+
+def _between(piece: str, last: bool = False) -> str:
+    """The part of a regular expression that stands for a piece of a pattern between two `**`."""
+    literal, *rest = map(re.escape, piece.split("*"))
+    steps = [rf"[^/:,\[\]]*?{text}" for text in rest]
+    fixed = len(steps) - 1 if last else len(steps)
+    return literal + "".join(f"(?>{step})" if k < fixed else step for k, step in enumerate(steps))
 
 
 def _first(path: str) -> str:

@@ -46,9 +46,10 @@ def candidates_of(
     if str(what) in LIBRARIES:
         return [_watched(of_folder(ref, LIBRARIES[str(what)]), ref, x, table, str(what), decoding)]
     path = Path(what)
-    if not path.exists():
+    if what == "" or not path.exists():
         raise CandidateError(
-            f"there is no {path}. A candidate is a Python file, dumps, a model's folder, or {' or '.join(LIBRARIES)}."
+            f"there is no {what or repr('')}. A candidate is a Python file, dumps, a model's folder, "
+            f"or {' or '.join(LIBRARIES)}."
         )
     if path.suffix == ".py":
         return _python(path, ref, x, text, table, decoding)

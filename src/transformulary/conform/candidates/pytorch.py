@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from typing import Any
 
@@ -68,16 +69,25 @@ def see_places(model: nn.Module, table: Table, config: DTransformerConfig, x: Se
 
 @contextmanager
 def failing(what: str) -> Iterator[None]:
-    """An exception of the candidate's own code as a CandidateError that says where it arose."""
+    """An exception of the candidate's own code as a CandidateError that says where it arose.
+
+    What the code prints goes to stderr: stdout is the report's.
+    """
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     except CandidateError:
         raise
+    except SystemExit as left:
+        raise CandidateError(f"{what} called sys.exit({'' if left.code is None else repr(left.code)}).") from left
     except Exception as error:
         trace = error.__traceback__
         while trace and trace.tb_next:
             trace = trace.tb_next
         at = f" ({trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno})" if trace else ""
+        at = (
+            "" if at.startswith(" (<frozen") else at
+        )  # in Python's own code: the file is no Python, and the error says so
         raise CandidateError(f"{what} failed: {type(error).__name__}: {error}{at}") from error
 
 
