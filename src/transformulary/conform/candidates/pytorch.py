@@ -46,7 +46,10 @@ def watch_model(
 
 
 def see_places(model: nn.Module, table: Table, config: DTransformerConfig, x: Sequence[int]) -> dict[str, Array]:
-    """{path: what its place shows} of one run; columns are tokens.  Dropout is off."""
+    """{path: what its place shows} of one run; columns are tokens.  Dropout is off.
+
+    What the model returns is line 11, unless the table has another place for it.
+    """
     modules = dict(model.named_modules())
     seen: dict[str, Array] = {}
     handles = []
@@ -58,10 +61,12 @@ def see_places(model: nn.Module, table: Table, config: DTransformerConfig, x: Se
         handles.append(modules[module].register_forward_hook(keep, with_kwargs=True))
     try:
         with evaluating(model), torch.no_grad(), failing(type(model).__name__):
-            model(ids(model, [list(x)]))
+            output = model(ids(model, [list(x)]))
     finally:
         for handle in handles:
             handle.remove()
+    if "10.11" not in seen:
+        seen["10.11"] = _columns(logits(output), "what the model returns", table.tokens)
     return seen
 
 
@@ -130,6 +135,11 @@ def _keep(
     named: dict[str, Any],
     output: Any,
 ) -> None:
-    value = array(look((*inputs, *named.values()), output), f"what is seen at {path}")
+    seen[path] = _columns(look((*inputs, *named.values()), output), f"what is seen at {path}", tokens)
+
+
+def _columns(value: Any, what: str, tokens: str) -> Array:
+    """What a module has, without its batch of one, tokens as columns."""
+    value = array(value, what)
     value = value[0] if value.ndim == 3 and len(value) == 1 else value
-    seen[path] = value.T if tokens == "rows" else value
+    return value.T if tokens == "rows" else value
