@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from transformulary.conform.candidates.candidate import Array, Candidate, array, precision_of, stored
+from transformulary.conform.candidates.given import check_paths
 from transformulary.conform.candidates.places import Place, Table, table_for
 from transformulary.errors import CandidateError
 from transformulary.nn import evaluating
@@ -53,7 +54,9 @@ def see_places(model: nn.Module, table: Table, config: DTransformerConfig, x: Se
     modules = dict(model.named_modules())
     seen: dict[str, Array] = {}
     handles = []
-    for path, place in _all_places(table, config):
+    places = dict(_all_places(table, config))
+    check_paths(places, config, len(x), "the table of places")
+    for path, place in places.items():
         module = place.partition(":")[0] if isinstance(place, str) else place[0]
         if module not in modules:
             raise CandidateError(f"line {path} is to be seen at {module}, and the model has no such module.")
