@@ -1,8 +1,11 @@
 """Values that somebody gives by path: whichever way round, of however many tokens, under whatever names."""
 
+import json
+
 import numpy as np
 import pytest
 
+from transformulary.cli import main
 from transformulary.conform import conform
 from transformulary.conform.candidates.given import shape
 from transformulary.conform.reference import PRESETS, reference
@@ -124,3 +127,22 @@ def test_a_value_inside_a_line_differs():
 
     assert report.status == 1
     assert "0.5 is added to every number" in report.answer[0]
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "status", "says"),
+    [
+        ({"x.{l}": "10.5[l]"}, ["--tokens-as", "rows"], 0, '"tokens": ['),
+        ({"x.{l}": "10.55[l]"}, [], 2, "10.55[l=1] is no value of this run. Nearest: 10.5[l=1]"),
+    ],
+)
+def test_on_the_command_line(table, options, status, says, tmp_path, capsys):
+    """Renamed dumps with tokens as rows; a renaming table that names no value ends with status 2."""
+    np.savez(tmp_path / "theirs.npz", **{"x.0": values_of("gpt2", "10.5[l=1]")["10.5[l=1]"].T})
+    (tmp_path / "rename.json").write_text(json.dumps(table))
+    dumps, rename, ids = str(tmp_path / "theirs.npz"), str(tmp_path / "rename.json"), ",".join(map(str, X))
+
+    found = main(["conform", dumps, "--against", "gpt2", "--tokens", ids, "--rename", rename, "--json", *options])
+
+    assert found == status
+    assert says in "".join(capsys.readouterr())

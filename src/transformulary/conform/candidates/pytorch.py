@@ -143,6 +143,6 @@ def _keep(
 
 def _columns(value: Any, what: str, tokens: str) -> Array:
     """What a module has, without its batch of one, tokens as columns."""
-    value = array(value, what)
-    value = value[0] if value.ndim == 3 and len(value) == 1 else value
-    return value.T if tokens == "rows" else value
+    shown = array(value, what)
+    shown = shown[0] if shown.ndim == 3 and len(shown) == 1 else shown
+    return shown.T if tokens == "rows" else shown
