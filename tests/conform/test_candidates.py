@@ -297,6 +297,26 @@ def test_a_table_of_ones_own(tmp_path):
             make_table(content, "table")
     with pytest.raises(CandidateError, match="no such module"):
         conform(theirs, ref, tokens=X, table=make_table({"places": {"10.3": "here:in"}}, "table"))
+    with pytest.raises(CandidateError, match=r"10.55\[l=1\] is no value of this run. Nearest: 10.5\[l=1\]"):
+        conform(theirs, ref, tokens=X, table=make_table({"places": {"10.55[l]": "blocks.{l}:in"}}, "table"))
+
+
+@pytest.mark.parametrize("output", ["logits", "probabilities"])
+def test_what_a_model_returns_is_line_11(output):
+    """A table without line 11 hides nothing: what the model returns is compared, right or wrong."""
+    theirs, table, ref = build(GPT)
+    forward = theirs.forward
+    factor = torch.tensor(1.0)
+    theirs.forward = lambda ids: forward(ids) * factor if output == "logits" else forward(ids).softmax(-1) ** factor
+    places = make_table({"places": {"10.3": table.places["10.3"]}, "output": output}, "table")
+
+    right = conform(theirs, ref, tokens=X, table=places, decoding=False)
+    factor.fill_(2.0)
+    wrong = conform(theirs, ref, tokens=X, table=places, decoding=False)
+
+    assert right.status == 0, right
+    assert wrong.status == 1
+    assert [fault.line for fault in wrong.faults] == ["Algorithm 10, line 11"]
 
 
 def test_a_place_may_be_a_function():

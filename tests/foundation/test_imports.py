@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "data": {"tokens"},
     "train": {"paper", "nn", "formats", "tokens", "models", "data"},
     "generate": {"paper", "nn", "tokens", "models"},
-    "conform": {"paper", "oracle", "pseudocode", "nn", "formats", "tokens", "models", "generate"},
+    "conform": {"paper", "oracle", "pseudocode", "nn", "formats", "tokens", "models", "generate", "trace"},
     "pytest_plugin": {"conform"},
     "trace": {"paper", "oracle", "pseudocode"},
     "view": {"paper", "pseudocode", "nn", "formats", "tokens", "models", "generate"},

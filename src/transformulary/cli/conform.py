@@ -40,6 +40,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--rename", metavar="FILE.json", help="names of dumps: {theirs: path} (default: they are paths)"
     )
     parser.add_argument(
+        "--tokens-as", choices=("columns", "rows"), help="what tokens are in dumps (default: as the shapes say)"
+    )
+    parser.add_argument(
         "--no-decoding", action="store_true", help="leave out cache, batches and padding (default: all)"
     )
     parser.add_argument("--propose", action="store_true", help="only draft the table of places (default: compare)")
@@ -77,6 +80,7 @@ def _of_model(args: argparse.Namespace) -> "Report":
         text=args.text,
         table=read_table(args.places) if args.places else None,
         rename=_rename(args.rename),
+        orientation=args.tokens_as,
         decoding=not args.no_decoding,
     )
 

@@ -85,6 +85,8 @@ class Report:
     unseen: tuple[str, ...] = field(default=())
     #: Known mistakes that cannot be told from rounding in this precision, on this input.
     invisible: tuple[str, ...] = ()
+    #: The token ids on which both ran.
+    tokens: tuple[int, ...] = ()
 
     @property
     def agrees(self) -> bool:

@@ -32,6 +32,7 @@ def conform(
     text: str = "",
     table: Table | None = None,
     rename: Mapping[str, str | None] | None = None,
+    orientation: str | None = None,
     decoding: bool = True,
 ) -> Report:
     """Compare a candidate with a reference, line by line, and say what is wrong.
@@ -44,6 +45,7 @@ def conform(
         tokens: ids from 0; text: what the reference's tokenizer makes ids of.  Default: 11 ids.
         table: where a PyTorch model shows its lines; default: the built-in table of its class.
         rename: names of dumps -> paths.
+        orientation: what tokens are in values and dumps, "columns" or "rows"; default: as the shapes say.
         decoding: whether a PyTorch model is also run with its cache, padded and in a batch.
 
     Raises:
@@ -51,7 +53,9 @@ def conform(
     """
     ref = reference(against)
     x = input_ids(ref, tokens, text)
-    found = candidates_of(candidate, ref, x, text=text, table=table, rename=rename, decoding=decoding)
+    found = candidates_of(
+        candidate, ref, x, text=text, table=table, rename=rename, orientation=orientation, decoding=decoding
+    )
     notes = [note for c in found for note in _notes(c, ref, x, text)]
     errors: list[tuple[str, float, float]] = []
     left: list[tuple[str, float, float]] = []  # the errors that the findings do not set right
@@ -76,7 +80,7 @@ def conform(
         rows=rows_of(errors, unseen), notes=tuple(notes),
         faults=(*faults_of(findings, ref.config.L), *hidden_faults(suspicions, findings, ref.config.L)),
         agreement=_agreement(left, findings), unseen=tuple(unseen),
-        invisible=invisible_in(suspicions),
+        invisible=invisible_in(suspicions), tokens=tuple(x),
     )  # fmt: skip
 
 

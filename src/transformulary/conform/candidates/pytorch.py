@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from transformulary.conform.candidates.candidate import Array, Candidate, array, precision_of, stored
+from transformulary.conform.candidates.given import check_paths
 from transformulary.conform.candidates.places import Place, Table, table_for
 from transformulary.errors import CandidateError
 from transformulary.nn import evaluating
@@ -48,11 +49,16 @@ def watch_model(
 
 
 def see_places(model: nn.Module, table: Table, config: DTransformerConfig, x: Sequence[int]) -> dict[str, Array]:
-    """{path: what its place shows} of one run; columns are tokens.  Dropout is off."""
+    """{path: what its place shows} of one run; columns are tokens.  Dropout is off.
+
+    What the model returns is line 11, unless the table has another place for it.
+    """
     modules = dict(model.named_modules())
     seen: dict[str, Array] = {}
     handles = []
-    for path, place in _all_places(table, config):
+    places = dict(_all_places(table, config))
+    check_paths(places, config, len(x), "the table of places")
+    for path, place in places.items():
         module = place.partition(":")[0] if isinstance(place, str) else place[0]
         if module not in modules:
             raise CandidateError(f"line {path} is to be seen at {module}, and the model has no such module.")
@@ -60,10 +66,12 @@ def see_places(model: nn.Module, table: Table, config: DTransformerConfig, x: Se
         handles.append(modules[module].register_forward_hook(keep, with_kwargs=True))
     try:
         with evaluating(model), torch.no_grad(), failing(type(model).__name__):
-            model(ids(model, [list(x)]))
+            output = model(ids(model, [list(x)]))
     finally:
         for handle in handles:
             handle.remove()
+    if "10.11" not in seen:
+        seen["10.11"] = _columns(logits(output), "what the model returns", table.tokens)
     return seen
 
 
@@ -154,6 +162,11 @@ def _keep(
     named: dict[str, Any],
     output: Any,
 ) -> None:
-    value = array(look((*inputs, *named.values()), output), f"what is seen at {path}")
-    value = value[0] if value.ndim == 3 and len(value) == 1 else value
-    seen[path] = value.T if tokens == "rows" else value
+    seen[path] = _columns(look((*inputs, *named.values()), output), f"what is seen at {path}", tokens)
+
+
+def _columns(value: Any, what: str, tokens: str) -> Array:
+    """What a module has, without its batch of one, tokens as columns."""
+    shown = array(value, what)
+    shown = shown[0] if shown.ndim == 3 and len(shown) == 1 else shown
+    return shown.T if tokens == "rows" else shown
