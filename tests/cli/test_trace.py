@@ -62,7 +62,7 @@ def test_from_a_folder_to_values(folder, model, capsys):
     index = json.loads((out / "index.json").read_text(encoding="utf-8"))
     assert (index["model"], index["model_type"], index["tokens"]) == (str(folder), "gpt2", [3, 1, 4])
     (logits,) = [value for value in index["values"] if value["path"] == "10.11:W_u"]
-    assert [name["name"] for name in logits["names"]] == ["lm_head:out", "result_output"]
+    assert [name["name"] for name in logits["names"]] == ["lm_head:out", "unembed.hook_out", "result_output"]
 
 
 def test_a_text(folder, capsys):

@@ -91,7 +91,7 @@ def _of_vectors(args: argparse.Namespace) -> "Report":
 
     if said := [option for option in ("text", "tokens", "places") if getattr(args, option)]:
         raise DataError(f"--{said[0]} says nothing about vectors, whose inputs are in their files. Leave it out.")
-    return conform_vectors(args.candidate, args.against, _rename(args.rename))
+    return conform_vectors(args.candidate, args.against, _rename(args.rename), tokens=args.tokens_as or "columns")
 
 
 def _propose(args: argparse.Namespace) -> int:

@@ -84,6 +84,8 @@ def _entries(place: Path) -> Iterator[tuple[Path, str, Array]]:
             if isinstance(wrong, OSError) and wrong.filename:
                 raise  # not the bytes: it cannot be opened
             reason = " ".join(str(wrong).split()) or type(wrong).__name__
+            if "pickle" in reason:
+                reason = "it holds Python objects, and these are never read: they can run code"
             raise DataError(f"{file} cannot be read: {reason}") from None
         for name, array in read.items():
             if array.dtype.kind not in "fiub":

@@ -158,7 +158,9 @@ class Report:
 
     @property
     def _head(self) -> str:
-        return f"{self.candidate} against {self.against}: {self.ell} tokens, {self.precision}"
+        return (
+            f"{self.candidate} against {self.against}: {self.ell} token{'s' if self.ell != 1 else ''}, {self.precision}"
+        )
 
     def _table(self) -> list[tuple[str, str, str]]:
         """(what, verdict, numbers) of every note and line, in the order of comparison."""
