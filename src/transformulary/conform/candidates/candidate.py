@@ -42,11 +42,11 @@ class Candidate:
 
 
 def array(value: Any, what: str) -> Array:
-    """Numbers of NumPy, PyTorch, JAX or of anything with `__array__`, in float64.  Raises CandidateError."""
+    """Numbers of NumPy, PyTorch, JAX or of anything with `__array__`, in float64, copied.  Raises CandidateError."""
     if hasattr(value, "detach"):  # PyTorch: its NumPy has no bfloat16, and no gradient
         value = value.detach().cpu().double()
     try:
-        return np.asarray(value, dtype=np.float64)
+        return np.asarray(value, dtype=np.float64).copy()
     except (TypeError, ValueError):
         raise CandidateError(f"{what} is {type(value).__name__}, and must be an array of numbers.") from None
 
