@@ -10,7 +10,9 @@ import pytest
 from transformulary import assert_conforms
 from transformulary.cli import main
 from transformulary.conform import conform
+from transformulary.conform.reference import reference
 from transformulary.conform.report import rows_of
+from transformulary.oracle import record
 
 ROOT = Path(__file__).parents[2]
 GELU = [
@@ -102,9 +104,6 @@ def test_dumps(capsys, tmp_path):
     """Values written by any program, under its own names."""
     import numpy as np
 
-    from transformulary.conform.reference import reference
-    from transformulary.oracle import record
-
     ref = reference("gpt2")
     values = record("DTransformer", [1, 2, 3], ref.theta, ref.config)
     np.savez(tmp_path / "mine.npz", out=values["10.11"], block=values["10.8[l=1]"])
@@ -140,3 +139,17 @@ def test_what_rounding_may_change_altogether_is_not_seen():
     assert [(row.line, row.status) for row in rows] == [
         ("10.7", "not seen"), ("10.8", "not seen"), ("10.10", "agrees"), ("10.11", "differs"),
     ]  # fmt: skip
+
+
+def test_heads_are_named():
+    """What no known mistake explains is one sentence for all heads in which it looks the same, and names them."""
+    ref = reference("gpt2")
+    seen = {path: value for path, value in record("DTransformer", [1, 2, 3], ref.theta, ref.config).items()
+            if re.fullmatch(r"10\.6\[l=1\]/5\.2\[h=\d\]", path)}  # fmt: skip
+    cubed = {path: value**3 for path, value in seen.items()}
+    of_one = seen | {path: value for path, value in cubed.items() if "h=2" in path}
+
+    both, second = (conform(values, ref, tokens=[1, 2, 3]) for values in (cubed, of_one))
+
+    assert [(fault.line, fault.where) for fault in both.faults] == [("Algorithm 5, line 2", "layer 1, heads 1, 2")]
+    assert [(fault.line, fault.where) for fault in second.faults] == [("Algorithm 5, line 2", "layer 1, head 2")]
