@@ -171,6 +171,8 @@ def test_a_wrong_function_is_one_fault():
     ({"atention": attention}, "atention"),
     ({"attention": lambda X: X}, "attention\\(X, Z, weights, mask\\) failed: TypeError"),
     ({"attention": lambda *a: "no"}, "must be an array of numbers"),
+    ({"attention": lambda *a: None}, "attention\\(X, Z, weights, mask\\) returned nothing"),
+    ({"attention": lambda *a: (None, a[0])}, "is NoneType, and must be an array of numbers"),
     ({"rms_norm": rms_norm}, "has no line that rms_norm computes"),
 ])  # fmt: skip
 def test_functions_that_cannot_be_compared(functions, says):
@@ -217,6 +219,18 @@ def test_no_size_is_the_number_of_tokens(config):
     sizes = (config.N_V, config.ell_max, config.L, config.H, config.d_e, config.d_attn, config.d_mlp)
 
     assert ELL not in sizes
+
+
+@pytest.mark.parametrize("tokens", ["rows", "columns"])
+def test_another_shape(tokens):
+    """A result of another shape is described in words that hold for tokens as rows and as columns."""
+
+    def cut(X, gamma, beta):
+        return X[:5, :3] if tokens == "rows" else X[:3, :5]
+
+    report = conform(Functions({"layer_norm": cut}, tokens), "gpt2", tokens=X)
+
+    assert "it has 3 numbers for each of 5 tokens, and should have 12 for each of 8." in report.answer[0]
 
 
 def test_nan_is_a_difference():

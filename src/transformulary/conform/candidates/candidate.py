@@ -46,6 +46,8 @@ def array(value: Any, what: str) -> Array:
     if hasattr(value, "detach"):  # PyTorch: its NumPy has no bfloat16, and no gradient
         value = value.detach().cpu().double()
     try:
+        if value is None:  # NumPy makes a NaN of it
+            raise TypeError
         return np.asarray(value, dtype=np.float64).copy()
     except (TypeError, ValueError):
         raise CandidateError(f"{what} is {type(value).__name__}, and must be an array of numbers.") from None

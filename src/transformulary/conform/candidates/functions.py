@@ -65,7 +65,10 @@ class Functions:
     def call(self, name: str, *args: Any) -> Any:
         """The raw result of one function, for arguments in the oracle's orientation."""
         with failing(f"{SIGNATURES[name]}"):
-            return self.functions[name](*map(self.given, args))
+            result = self.functions[name](*map(self.given, args))
+        if result is None:
+            raise CandidateError(f"{SIGNATURES[name]} returned nothing; it must return an array of numbers.")
+        return result
 
     def given(self, value: Any) -> Any:
         """An argument as they want it, in memory of its own: a function may work in place."""
