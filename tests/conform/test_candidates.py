@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -295,6 +296,45 @@ def test_a_table_of_ones_own(tmp_path):
             make_table(content, "table")
     with pytest.raises(CandidateError, match="no such module"):
         conform(theirs, ref, tokens=X, table=make_table({"places": {"10.3": "here:in"}}, "table"))
+
+
+def test_a_place_that_runs_twice_or_never():
+    """A loop that runs one block twice is told by its places; one that is never called is not seen, and named."""
+    twice, table, ref = build(GPT)
+    twice.blocks[0].forward, once = (lambda x: once(once(x))), twice.blocks[0].forward
+    inner = make_table({"places": {"10.7[l]": "blocks.{l}.ln_2:out"}}, "table")
+    twice.blocks[1].forward = lambda x: x
+    with pytest.raises(CandidateError, match=r"^blocks.0.ln_2 ran 2 times, blocks.1.ln_2 not at all: a place shows"):
+        conform(twice, ref, tokens=X, table=inner)
+
+    unused, table, ref = build(GPT)
+    unused.spare = torch.nn.Identity()
+    report = conform(unused, ref, tokens=X, table=replace(table, places={**table.places, "10.3": "spare:out"}))
+
+    assert report.status == 0
+    assert [note.says for note in report.notes if note.kind == "places"] == ["never called: spare"]
+    assert {row.line: row.status for row in report.rows}["10.3"] == "not seen"
+
+
+def test_a_model_may_work_in_place():
+    """What is seen at a place is kept as it was there, whatever the model does to it later."""
+
+    class InPlace(torch.nn.Module):
+        def __init__(self, block):
+            super().__init__()
+            self.block = block
+
+        def forward(self, x):
+            return x.copy_(self.block(x))
+
+    theirs, table, ref = build(GPT)
+    theirs.blocks = torch.nn.ModuleList(map(InPlace, theirs.blocks))
+    places = {path: place.replace("{l}", "{l}.block").replace("blocks.0", "blocks.0.block")
+              for path, place in table.places.items()}  # fmt: skip
+
+    report = conform(theirs, ref, tokens=X, table=replace(table, places=places), decoding=False)
+
+    assert report.status == 0, report
 
 
 def test_a_place_may_be_a_function():

@@ -78,7 +78,7 @@ def _watched(
     found = watch_model(model, ref.config, x, table, name)
     lowest = max((found.precision, *found.lower.values()), key=lambda precision: UNIT[precision])
     notes = check_decoding(model, ref, x, lowest, cached) if decoding else ()
-    return Candidate(**{**vars(found), "x": ids, "notes": tuple(notes)})
+    return Candidate(**{**vars(found), "x": ids, "notes": (*found.notes, *notes)})
 
 
 def _python(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ from torch import nn
 
 from transformulary.conform.candidates.candidate import Array, Candidate, array, precision_of, stored
 from transformulary.conform.candidates.places import Place, Table, table_for
+from transformulary.conform.notes import UNSEEN, Note
 from transformulary.errors import CandidateError
 from transformulary.nn import evaluating
 from transformulary.oracle import softmax
@@ -29,10 +31,11 @@ def watch_model(
         table: where its lines can be seen; None: the table of its class.
 
     Raises:
-        CandidateError: there is no table, a place is no module, or the model fails.
+        CandidateError: there is no table, a place is no module or runs more than once, or the model fails.
     """
     table = table or table_for(model)
     seen = see_places(model, table, config, x)
+    idle = dict.fromkeys(_module(place) for path, place in _all_places(table, config) if path not in seen)
     if "10.11" in seen and table.output == "logits":
         with np.errstate(invalid="ignore"):
             seen["10.11"] = softmax(seen["10.11"])
@@ -42,6 +45,7 @@ def watch_model(
         precision=model_precision(model),
         lower=table.lower,
         weights={n: stored(p) for n, p in model.named_parameters(remove_duplicate=False)},
+        notes=(Note("places", UNSEEN, f"never called: {', '.join(idle)}"),) if idle else (),
     )
 
 
@@ -49,12 +53,13 @@ def see_places(model: nn.Module, table: Table, config: DTransformerConfig, x: Se
     """{path: what its place shows} of one run; columns are tokens.  Dropout is off."""
     modules = dict(model.named_modules())
     seen: dict[str, Array] = {}
+    runs: Counter[str] = Counter()
     handles = []
-    for path, place in _all_places(table, config):
-        module = place.partition(":")[0] if isinstance(place, str) else place[0]
+    places = [(path, place, _module(place)) for path, place in _all_places(table, config)]
+    for path, place, module in places:
         if module not in modules:
             raise CandidateError(f"line {path} is to be seen at {module}, and the model has no such module.")
-        keep = partial(_keep, seen, path, _looks(place), table.tokens)
+        keep = partial(_keep, seen, runs, path, _looks(place), table.tokens)
         handles.append(modules[module].register_forward_hook(keep, with_kwargs=True))
     try:
         with evaluating(model), torch.no_grad(), failing(type(model).__name__):
@@ -62,7 +67,18 @@ def see_places(model: nn.Module, table: Table, config: DTransformerConfig, x: Se
     finally:
         for handle in handles:
             handle.remove()
+    _once({module: runs[path] for path, _, module in places})
     return seen
+
+
+def _once(runs: Mapping[str, int]) -> None:
+    """A module that runs more than once shows no one line.  Raises CandidateError, and names those that never ran."""
+    often = [f"{module} ran {n} times" for module, n in runs.items() if n > 1]
+    never = [f"{module} not at all" for module, n in runs.items() if not n]
+    if often:
+        raise CandidateError(
+            f"{', '.join([*often, *never])}: a place shows its line if it runs once; mend the model, or its places."
+        )
 
 
 @contextmanager
@@ -108,6 +124,10 @@ def _all_places(table: Table, config: DTransformerConfig) -> Iterator[tuple[str,
             yield path, place.format(l=l) if isinstance(place, str) else (place[0].format(l=l), place[1])
 
 
+def _module(place: Place) -> str:
+    return place.partition(":")[0] if isinstance(place, str) else place[0]
+
+
 def _looks(place: Place) -> Callable[[Any, Any], Any]:
     if not isinstance(place, str):
         return place[1]
@@ -122,6 +142,7 @@ def _looks(place: Place) -> Callable[[Any, Any], Any]:
 
 def _keep(
     seen: dict[str, Array],
+    runs: Counter[str],
     path: str,
     look: Callable[[Any, Any], Any],
     tokens: str,
@@ -130,6 +151,7 @@ def _keep(
     named: dict[str, Any],
     output: Any,
 ) -> None:
+    runs[path] += 1
     value = array(look((*inputs, *named.values()), output), f"what is seen at {path}")
     value = value[0] if value.ndim == 3 and len(value) == 1 else value
     seen[path] = value.T if tokens == "rows" else value
