@@ -361,6 +361,29 @@ def test_a_model_that_nobody_has_described():
         assert f'"{path}" = "{place}"' in draft
 
 
+@pytest.mark.parametrize("faults", [{"no-scale": 1}, {"no-scale": 0}, {"no-scale": 2}, {"no-norm-5": 1},
+                                    {"no-norm-7": 2}, {"rms-for-layer-norm": 0, "no-mask": 2}, {"act-ReLU": 3},
+                                    {"no-residual-8": 2}, {"heads-reversed": 1}], ids=str)  # fmt: skip
+def test_the_draft_of_a_model_that_is_wrong(faults):
+    """A real mistake, in whichever layer, hides no place; the draft says where values are not the oracle's."""
+    theirs, table, ref = build(replace(GPT, faults=faults))
+
+    draft = propose(theirs, ref)
+
+    for path, place in table.places.items():
+        assert f'"{path}" = "{place}"' in draft
+    assert "no value near" not in draft
+
+
+def test_a_draft_says_how_near_each_layer_is():
+    """Where one layer is off, the line's comment gives every layer's distance, the ones before it as rounding."""
+    theirs, _, ref = build(replace(GPT, faults={"no-norm-7": 2}))
+
+    (line,) = (line for line in propose(theirs, ref).splitlines() if line.startswith('"10.7[l]"'))
+
+    assert re.search(r"# differs from the oracle's, by \de-1\d, \de[-+]0\d, \de[-+]0\d layer by layer$", line)
+
+
 def test_weights_are_named():
     """A transposed square matrix, a missing bias, a swapped head: what became of which tensor."""
     theirs, table, ref = build(GPT)
