@@ -68,7 +68,8 @@ def notes(functions, kind, **options):
     (cosine, "differs", "gets uniform weights"),
     (softmax1, "agrees", "gets nothing"),
     (softened, "agrees", "gets nothing"),
-], ids=["finite", "added", "infinite", "safe", "refusing", "else", "none", "zero", "cosine", "softmax1", "softened"])  # fmt: skip
+], ids=["finite", "added", "infinite", "safe", "refusing", "else", "none", "zero", "cosine", "softmax1",
+        "softened"])  # fmt: skip
 def test_a_query_that_may_attend_to_nothing(attention, status, says):
     """The row that no decoder's mask has: what attention makes of it is found out, and is one note."""
     ((found, text),) = notes({"attention": attention}, "masks")

@@ -76,6 +76,7 @@ def test_agreement_is_status_0(capsys):
 @pytest.mark.parametrize(("args", "says"), [
     (["nowhere.py"], "there is no nowhere.py"),
     (["ours", "--against", "nowhere"], "nowhere"),
+    (["ours", "--against", "gtp2"], "Without a checkpoint, take one of paper, gpt2, llama."),
     (["ours", "--tokens", "a"], "must be ids such as 1,2,3"),
     (["ours", "--text", "hi"], "has no tokenizer"),
     (["ours", "--tokens", "99"], "99"),
@@ -98,6 +99,22 @@ def test_a_model_that_fails_says_where(capsys, tmp_path):
     assert status == 2
     assert "load(folder) failed: ZeroDivisionError: division by zero" in said.err
     assert "mine.py, line 2" in said.err
+    assert "the folder holds the checkpoint of gpt2: --against says which" in said.err
+
+
+def test_a_draft_is_what_places_takes(capsys, tmp_path):
+    """What --propose prints, saved as it is, is a table for --places."""
+    model, places = ROOT / "examples" / "ordinary_gpt.py", tmp_path / "places.toml"
+
+    status, said = run(capsys, model, "--against", "gpt2", "--propose")
+    places.write_text(said.out, encoding="utf-8")
+    assert status == 0
+    assert "--places places.toml" in said.err
+
+    status, said = run(capsys, model, "--against", "gpt2", "--places", places)
+
+    assert status == 1
+    assert GELU[0] in said.out
 
 
 def test_dumps(capsys, tmp_path):
@@ -119,8 +136,9 @@ def test_the_plugin():
     """`assert_conforms` passes what agrees and fails with the report's answer otherwise."""
     assert assert_conforms("ours", "gpt2", decoding=False).agrees
 
-    with pytest.raises(AssertionError, match="the activation is the exact form of GELU"):
+    with pytest.raises(AssertionError) as error:
         assert_conforms(ROOT / "examples" / "ordinary_gpt.py", "gpt2")
+    assert str(error.value).splitlines()[0] == GELU[0]
 
 
 def test_the_report_is_data():

@@ -136,7 +136,7 @@ def of_folder(ref: Reference, load: Callable[[str], Any]) -> nn.Module:
         folder = ref.folder or Path(temporary)
         if ref.folder is None:
             ref.save(folder)
-        with failing("load(folder)"):
+        with failing("load(folder)", f"; the folder holds the checkpoint of {ref.name}: --against says which"):
             model = load(str(folder))
     if not isinstance(model, nn.Module):
         raise CandidateError(f"load(folder) returned {type(model).__name__}; it must return a torch.nn.Module.")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,8 @@ HINTS = {
 NEAR = 0.3
 #: Among so many of the next norms a module is looked for: one or two may be wrong.
 AHEAD = 3
+#: The eps with which a module's input, which may be 0, is tried in a norm that has none.
+TINY = 1e-12
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def _run(model: nn.Module, x: Sequence[int]) -> tuple[list[Event], Array]:
 
 def _by_norms(events: list[Event], ref: Reference) -> dict[str, Array]:
     """What the lines around the norms are in this model: modules that compute the oracle's norms, in their order."""
-    c, theta = ref.config, ref.theta
+    c, theta = replace(ref.config, eps=ref.config.eps or TINY), ref.theta
     layers = [
         norm
         for l in range(c.L)
@@ -161,21 +163,19 @@ def _find(
     if not votes:
         return _by_name(line, events)
     place = max(votes, key=lambda p: (votes[p], sum(p.format(l=l) in shown for l in range(len(paths)))))
-    return place, _distance(line, [oracle[path] for path in paths], [shown.get(place.format(l=l)) for l in range(L)])
+    theirs = [shown.get(place.format(l=l)) for l in range(len(paths))]
+    return place, _distance(line, [oracle[path] for path in paths], theirs)
 
 
 def _patterns(place: str, l: int) -> list[str]:
     """A place with {l} for one of the numbers in it that may be the layer."""
-    return [
-        f"{place[: m.start()]}{{l}}{place[m.end() :]}" for m in re.finditer(rf"(?<=\.){l}(?=[.:])|^{l}(?=[.:])", place)
-    ]
+    numbers = re.finditer(rf"(?<![^.]){l}(?=[.:])", place)
+    return [f"{place[: m.start()]}{{l}}{place[m.end() :]}" for m in numbers]
 
 
 def _distance(line: str, ours: list[Array], theirs: list[Array | None]) -> str:
     """How near a place is to the oracle's value: at once, or in which layers."""
-    errors = [
-        float("inf") if b is None else error_of(a, _compared(line, b)) for a, b in zip(ours, theirs, strict=False)
-    ]
+    errors = [float("inf") if b is None else error_of(a, _compared(line, b)) for a, b in zip(ours, theirs, strict=True)]
     near = [error for error in errors if error < NEAR]
     if len(near) == len(errors):
         return f"{max(near):.0e} from the oracle's"

@@ -82,8 +82,8 @@ def _once(runs: Mapping[str, int]) -> None:
 
 
 @contextmanager
-def failing(what: str) -> Iterator[None]:
-    """An exception of the candidate's own code as a CandidateError that says where it arose."""
+def failing(what: str, hint: str = "") -> Iterator[None]:
+    """An exception of the candidate's own code as a CandidateError that says where it arose, and ends with a hint."""
     try:
         yield
     except CandidateError:
@@ -93,7 +93,7 @@ def failing(what: str) -> Iterator[None]:
         while trace and trace.tb_next:
             trace = trace.tb_next
         at = f" ({trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno})" if trace else ""
-        raise CandidateError(f"{what} failed: {type(error).__name__}: {error}{at}") from error
+        raise CandidateError(f"{what} failed: {type(error).__name__}: {error}{at}{hint}") from error
 
 
 def ids(model: nn.Module, rows: Sequence[Sequence[int]]) -> torch.Tensor:
