@@ -102,6 +102,14 @@ def test_a_model_that_fails_says_where(capsys, tmp_path):
     assert "the folder holds the checkpoint of gpt2: --against says which" in said.err
 
 
+def test_a_draft_of_no_file(capsys, tmp_path):
+    """A file that is not there is one sentence for --propose too."""
+    status, said = run(capsys, tmp_path / "mine.py", "--propose")
+
+    assert status == 2
+    assert said.err.startswith("transformulary conform: there is no Python file ")
+
+
 def test_a_draft_is_what_places_takes(capsys, tmp_path):
     """What --propose prints, saved as it is, is a table for --places."""
     model, places = ROOT / "examples" / "ordinary_gpt.py", tmp_path / "places.toml"

@@ -82,6 +82,8 @@ def _load(candidate: Any, ref: Reference) -> nn.Module:
 
     if str(candidate) in LIBRARIES:
         return of_folder(ref, LIBRARIES[str(candidate)])
+    if not Path(candidate).is_file():
+        raise CandidateError(f"there is no Python file {candidate}, whose load(folder) would return the model.")
     load = getattr(import_file(Path(candidate)), "load", None)
     if load is None:
         raise CandidateError(f"{candidate} has no load(folder), which would return the model to look at.")
