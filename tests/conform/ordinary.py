@@ -78,6 +78,7 @@ class Norm(nn.Module):
         if self.llama:
             centred = x - mean if has("layer-norm-for-rms") else x
             var = centred.pow(2).mean(dim, keepdim=True)
+            var = var * x.shape[-1] / (x.shape[-1] - 1) if has("rms-sample-variance") else var
         else:
             centred = x if has("rms-for-layer-norm") or has("mean-not-removed") else x - mean
             var = (
@@ -108,8 +109,10 @@ class Attention(nn.Module):
         self.ln_k = Norm(s, "k", layer, self.d) if s.qk_norm else None
 
     def project(self, layer, x, name):
-        W = layer.weight.T if self.has(f"W_{name}-transposed") else layer.weight
+        turned = self.has(f"W_{name}-transposed") or self.has("all-transposed")
+        W = layer.weight.T if turned else layer.weight
         b = None if self.has(f"no-b_{name}") else layer.bias
+        b = 2 * b if self.has(f"b_{name}-doubled") else b
         return F.linear(x, W, b)
 
     def split(self, y, heads):
@@ -149,6 +152,8 @@ class Attention(nn.Module):
         if has("mask-ahead"):
             i = i + 1
         keep = j <= i if window is None else (j <= i) & (i - j < window)
+        if has("mask-strict-finite") or has("mask-strict-nan"):
+            keep = keep & (i != j)
         if has("mask-strict"):
             keep = keep & ((i != j) | (i == 0))
         return keep.T if has("mask-transposed") else keep
@@ -158,6 +163,10 @@ class Attention(nn.Module):
         q, k, v = self.project(self.q, x, "q"), self.project(self.k, x, "k"), self.project(self.v, x, "v")
         if has("q-k-swapped"):
             q, k = k, q
+        if has("order-kvq"):
+            q, k, v = k, v, q
+        if has("order-vqk"):
+            q, k, v = v, q, k
         if has("k-v-swapped"):
             k, v = v, k
         if has("q-v-swapped"):
@@ -179,6 +188,8 @@ class Attention(nn.Module):
         y = self.mix(q, by(k)) @ by(v)
         y = y.flip(1) if has("heads-reversed") else y
         B, H, T, d = y.shape
+        if has("heads-merged-interleaved"):
+            return self.output(y.permute(0, 2, 3, 1).reshape(B, T, H * d))
         y = y.reshape(B, T, H * d) if has("heads-not-merged") else y.transpose(1, 2).reshape(B, T, H * d)
         return self.output(y)
 
@@ -188,6 +199,7 @@ class Attention(nn.Module):
         scale = 1.0 if has("no-scale") else 1 / math.sqrt(self.d) if has("scale-added") else scale
         scale = 1 / self.d if has("scale-no-root") else math.sqrt(self.d) if has("scale-inverted") else scale
         scale = 1 / math.sqrt(self.s.width) if has("scale-of-d_e") else scale
+        scale = 1 / self.s.width if has("scale-d_e-no-root") else scale
         scores, keep = q @ k.transpose(-2, -1) * scale, self.mask(T)
         if has("no-softmax"):
             return scores.masked_fill(~keep, 0)
@@ -198,11 +210,9 @@ class Attention(nn.Module):
         fill = (
             0.0
             if has("mask-zero")
-            else -10.0
-            if has("mask-finite-10")
-            else -100.0
-            if has("mask-finite-100")
-            else -torch.inf
+            else -1e9
+            if has("mask-strict-finite")
+            else next((-float(n) for n in (1, 5, 10, 20, 100) if has(f"mask-finite-{n}")), -torch.inf)
         )
         return scores.masked_fill(~keep, fill).softmax(-2 if has("softmax-over-queries") else -1)
 
@@ -213,7 +223,7 @@ class Attention(nn.Module):
             b = b * 2 if has("b_o-doubled") else b
         if has("no-W_o"):
             return y if b is None else y + b
-        return F.linear(y, self.o.weight.T if has("W_o-transposed") else self.o.weight, b)
+        return F.linear(y, self.o.weight.T if has("W_o-transposed") or has("all-transposed") else self.o.weight, b)
 
 
 ACTIVATIONS = {
@@ -243,7 +253,8 @@ class MLP(nn.Module):
             if has("gate-up-swapped"):
                 return self.down(self.gate(x) * self.act(self.up(x)))
             return self.down(self.act(self.gate(x)) * (1 if has("no-gate") else self.up(x)))
-        h = self.act(F.linear(x, self.up.weight, None if has("no-b_mlp1") else self.up.bias))
+        b = None if has("no-b_mlp1") else self.up.bias * 2 if has("b_mlp1-doubled") else self.up.bias
+        h = self.act(F.linear(x, self.up.weight, b))
         b = None if has("no-b_mlp2") else self.down.bias * 2 if has("b_mlp2-doubled") else self.down.bias
         return F.linear(h, self.down.weight, b)
 
@@ -311,6 +322,7 @@ class Ordinary(nn.Module):
                 if self.has("position-stuck")
                 else t + self.has("positions-from-1") + 2 * self.has("positions-from-2")
             )
+            t = (t - 1) % self.s.context if self.has("positions-before") else t
             e = e + self.wpe(t)
         for block in self.blocks:
             e = block(e)

@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -175,6 +176,12 @@ def test_a_wrong_function_is_one_fault():
     ({"attention": lambda *a: None}, "attention\\(X, Z, weights, mask\\) returned nothing"),
     ({"attention": lambda *a: (None, a[0])}, "is NoneType, and must be an array of numbers"),
     ({"rms_norm": rms_norm}, "has no line that rms_norm computes"),
+    ({"layer_norm": lambda X, *_: X + 1j}, "is an array of complex128, and values are real numbers"),
+    ({"layer_norm": lambda X, *_: torch.from_numpy(X + 1j)}, "is an array of complex128, and values are real"),
+    ({"layer_norm": lambda X, *_: X.astype(str)}, "is an array of <U32, and values are real numbers"),
+    ({"layer_norm": lambda X, *_: X.astype(object)}, "is an array of object, and values are real numbers"),
+    ({"layer_norm": lambda X, *_: np.ma.masked_all_like(X)}, "is a masked array"),
+    ({"layer_norm": lambda *_: sys.exit(0)}, r"layer_norm\(X, gamma, beta\) called sys.exit\(0\)"),
 ])  # fmt: skip
 def test_functions_that_cannot_be_compared(functions, says):
     """A name that nobody knows, another signature, no array: one sentence each."""
@@ -212,6 +219,39 @@ def test_a_file_without_such_a_function(tmp_path):
 
     with pytest.raises(CandidateError, match=r"mine.py has layernorm; what can be compared is .*layer_norm\(X, gamma"):
         conform(file, "gpt2")
+
+
+@pytest.mark.parametrize(("code", "says"), [
+    ("import sys\nsys.exit(0)", r"mine.py called sys.exit\(0\)\.$"),
+    ("from sys import exit\ndef load(folder):\n    exit()", r"load\(folder\) called sys.exit\(\)\.$"),
+    ("OUTPUT = 'probability'\ndef model(x, w):\n    pass", "OUTPUT = 'probability'; it is 'logits' or 'probabilities'"),
+    ("def f(:", r"mine.py failed: SyntaxError: invalid syntax \(mine.py, line 1\)$"),
+])  # fmt: skip
+def test_a_file_that_gives_nothing_to_compare(tmp_path, code, says):
+    """A file that ends the program, says a word that nobody knows, or is no Python: one sentence each."""
+    file = tmp_path / "mine.py"
+    file.write_text(code)
+
+    with pytest.raises(CandidateError, match=says):
+        conform(file, "gpt2")
+
+
+def test_no_name():
+    """The empty name is not the current folder."""
+    with pytest.raises(CandidateError, match=r"there is no ''\. A candidate is"):
+        conform("", "gpt2")
+
+
+def test_what_a_candidate_prints_is_not_the_report(tmp_path, capsys):
+    """What a file prints while it is imported and called goes to stderr."""
+    file = tmp_path / "mine.py"
+    file.write_text("print('imported')\ndef layer_norm(X, gamma, beta):\n    print('called')\n    return X\n")
+
+    conform(file, "gpt2")
+
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines()[:2] == ["imported", "called"]
 
 
 @pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
@@ -296,6 +336,26 @@ def test_a_table_of_ones_own(tmp_path):
             make_table(content, "table")
     with pytest.raises(CandidateError, match="no such module"):
         conform(theirs, ref, tokens=X, table=make_table({"places": {"10.3": "here:in"}}, "table"))
+    with pytest.raises(CandidateError, match=r"10.55\[l=1\] is no value of this run. Nearest: 10.5\[l=1\]"):
+        conform(theirs, ref, tokens=X, table=make_table({"places": {"10.55[l]": "blocks.{l}:in"}}, "table"))
+
+
+@pytest.mark.parametrize("output", ["logits", "probabilities"])
+def test_what_a_model_returns_is_line_11(output):
+    """A table without line 11 hides nothing: what the model returns is compared, right or wrong."""
+    theirs, table, ref = build(GPT)
+    forward = theirs.forward
+    factor = torch.tensor(1.0)
+    theirs.forward = lambda ids: forward(ids) * factor if output == "logits" else forward(ids).softmax(-1) ** factor
+    places = make_table({"places": {"10.3": table.places["10.3"]}, "output": output}, "table")
+
+    right = conform(theirs, ref, tokens=X, table=places, decoding=False)
+    factor.fill_(2.0)
+    wrong = conform(theirs, ref, tokens=X, table=places, decoding=False)
+
+    assert right.status == 0, right
+    assert wrong.status == 1
+    assert [fault.line for fault in wrong.faults] == ["Algorithm 10, line 11"]
 
 
 def test_a_place_that_runs_twice_or_never():

@@ -20,6 +20,7 @@ KINDS = {"gpt": GPT, "llama": LLAMA, "neo": NEO, "gemma": GEMMA, "qwen": QWEN}
 #: With these sizes they change no number: the same mathematics, or far below rounding.
 NO_DIFFERENCE = {
     "mask-finite-100": "exp(-100) is far below rounding",
+    "no-b_k": "without rotation it shifts all scores of a query alike",
     "mask-added": "scores are not that large",
     "eps-1e-05": "the GPT's own",
     "rms-eps-1e-06": "the Llama's own",
@@ -63,6 +64,14 @@ def test_no_false_alarm(kind):
 
     assert report.status == 0
     assert report.agreement < 1e-14
+
+
+def test_what_float32_may_err():
+    """A line of a right float32 model is allowed some tens of roundings, not hundreds."""
+    report = report_of("gpt", {}, dtype=torch.float32)
+
+    assert report.status == 0
+    assert max(row.allowed for row in report.rows if row.compared) < 100 * 2.0**-24
 
 
 @pytest.mark.parametrize("mistake", TOLD, ids=lambda m: m.key)

@@ -51,6 +51,19 @@ def test_from_the_page_alone(mine):
     assert len(mine.read_text(encoding="utf-8").splitlines()) <= 20
 
 
+@pytest.mark.parametrize("option", ["--markdown", "--junit"])
+@pytest.mark.parametrize(("name", "says"), [
+    ("/", "/ is a folder. Name a file in it."),
+    (".", ". is a folder. Name a file in it."),
+    (__file__ + "/x", f"{__file__}/x cannot be written: {__file__} is no folder."),
+])  # fmt: skip
+def test_where_no_file_can_be(capsys, option, name, says):
+    """It is said before the candidate is looked at, which is not there."""
+    status, said = run(capsys, "missing.py", option, name)
+
+    assert (status, said.out, said.err) == (2, "", f"transformulary conform: {says}\n")
+
+
 def test_all_forms_say_the_same(capsys, tmp_path, mine):
     """JSON, Markdown and JUnit hold the answer; what was not seen is skipped, not passed."""
     files = tmp_path / "report.md", tmp_path / "report.xml"

@@ -15,6 +15,7 @@ _HOMES = {
     "candidates.functions": ["Functions"],
     "candidates.places": ["Table"],
     "lockstep": ["Line", "Report", "compare", "see"],
+    "ported": ["conform_vectors"],
     "reference": ["Reference"],
     "asserted": ["assert_conforms"],
     "run": ["conform"],

@@ -20,13 +20,15 @@ STREAM = INCREMENTS | {"3", "3a"}
 def error_of(ours: Array, theirs: Array) -> float:
     """The largest difference relative to the largest finite number of ours; infinite for another shape or no number.
 
-    Infinities, such as those of masked scores, agree with themselves.
+    Infinities, such as those of masked scores, agree with themselves; so does what is no number, since what is
+    computed from theirs is none either.
     """
     if np.shape(ours) != np.shape(theirs):
         return float("inf")
     scale = float(np.abs(ours, where=np.isfinite(ours), out=np.zeros(np.shape(ours))).max()) or 1.0
     with np.errstate(invalid="ignore"):
-        error = float(np.where(theirs == ours, 0.0, np.abs(theirs - ours)).max()) / scale
+        same = (theirs == ours) | (np.isnan(theirs) & np.isnan(ours))
+        error = float(np.where(same, 0.0, np.abs(theirs - ours)).max()) / scale
     return error if error == error else float("inf")
 
 

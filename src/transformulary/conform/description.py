@@ -77,7 +77,7 @@ def describe(
         where = _among(np.asarray(strange.any(0)), "tokens", ", in ")
         return f"{int(strange.sum())} of {theirs.size} numbers are not finite{where}"
     noise = allowed * float(np.abs(ours).max())
-    if base is None or not base.value.any():
+    if base is None or base.value.shape != ours.shape or not base.value.any():
         return _description(ours, theirs, noise)
     rest = ours - base.value
     a, b = _coefficients(theirs, base.value, rest)

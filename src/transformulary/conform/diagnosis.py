@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from transformulary.conform.compared import Comparison, matrix
 from transformulary.conform.description import Base, Heads, describe
-from transformulary.conform.mistakes import MISTAKES, NAMES, ORDER, Mistake, acts_at
+from transformulary.conform.mistakes import BY_KEY, MISTAKES, NAMES, ORDER, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
-from transformulary.conform.replay import Replay, first_members
+from transformulary.conform.replay import OFF, Replay, first_members
 from transformulary.conform.search import EXACT, Compute, Explanation, Mistakes, Search, tried
 from transformulary.oracle.path import parse
 from transformulary.oracle.source import read
@@ -170,6 +170,11 @@ class Lockstep:
     ) -> Explanation | None:
         """Mistakes since the last value that was seen: what explains the first tokens is tried on all of them."""
         replay = partial(Replay, path, theta=self.theta, config=self.config, adopted=self.adopted, order=order)
+        if self.adopted and not order:
+            usual = replay(self.seen, self.x)
+            if known := self._adopted(path, usual, theirs):
+                return known
+            ours = usual({})
         levels, plain = list(levels), not any("/" in p for p in (path, *self.seen))
         for few in (n for n in FEW if plain and n < len(self.x) / 2):
             seen = {p: value[:, :few] for p, value in self.seen.items() if np.ndim(value) == 2}
@@ -178,6 +183,15 @@ class Lockstep:
                 levels = [[first.mistakes, *first.alike], *levels] if first else levels
                 break
         return self._search(path, replay(self.seen, self.x), ours, theirs, levels)
+
+    def _adopted(self, path: str, replay: Replay, theirs: Array) -> Explanation | None:
+        """What is known to be wrong, where that explains this value as well: the mistakes that change it."""
+        value = replay({})
+        remaining = self._comparison.error(path, value, theirs)
+        if remaining > max(self.allowed(path), EXACT):
+            return None
+        acting = [k for k in self.adopted if not np.array_equal(replay({k: OFF}), value)]
+        return Explanation(tuple((BY_KEY[key], self.adopted[key]) for key in acting), remaining)
 
     def _search(
         self, path: str, compute: Compute, ours: Array, theirs: Array, levels: Iterable[list[Mistakes]]

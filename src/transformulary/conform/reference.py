@@ -11,10 +11,11 @@ import torch
 from transformulary.conform.theta import theta_of
 from transformulary.errors import CheckpointError
 from transformulary.formats import describe, open_source, theta_source
-from transformulary.models import load_tokenizer, save
+from transformulary.models import save
 from transformulary.nn import DTransformer
 from transformulary.oracle import Theta, theta_from
 from transformulary.paper import DTransformerConfig
+from transformulary.tokens import load_tokenizer
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def reference(against: Any, seed: int = 0) -> Reference:
             raise
         raise CheckpointError(f"{error} Without a checkpoint, take one of {', '.join(PRESETS)}.") from None
     config, array = theta_source(source)
-    tokenizer = load_tokenizer(source.folder, describe(source))
+    tokenizer = load_tokenizer(describe(source))
     folder = source.path if source.path.suffix == ".gguf" else source.folder
     return Reference(str(against), config, theta_from(config, array), tokenizer, folder)
 

@@ -33,6 +33,10 @@ def first_members(path: str) -> bool:
     return not _NOT_THE_FIRST.search(path)
 
 
+#: The layer of a mistake that is to be switched off.
+OFF = -1
+
+
 class Stop(Exception):
     """Ends a run of the oracle early, with a value."""
 
@@ -41,7 +45,7 @@ class Stop(Exception):
 
 
 class Replay:
-    """`Replay(...)(on)` is the value at `path` with the mistakes `on` as well: key -> layer, 0 = every layer.
+    """`Replay(...)(on)` is the value at `path` with the mistakes `on` as well: key -> layer, 0 = every layer, or OFF.
 
     seen     path -> their value; a run goes on with it
     adopted  mistakes that are known to be there
@@ -92,4 +96,4 @@ class Replay:
 def _touched(path: str, on: Mapping[str, int]) -> bool:
     """Whether one of the mistakes acts at this line of Algorithm 10, in this layer."""
     layer, label = parse(path).layer, parse(path).steps[0].label
-    return any(where in (0, layer) and acts_at(BY_KEY[key], label) for key, where in on.items())
+    return any(where in (OFF, 0, layer) and acts_at(BY_KEY[key], label) for key, where in on.items())

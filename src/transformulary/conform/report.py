@@ -85,6 +85,8 @@ class Report:
     unseen: tuple[str, ...] = field(default=())
     #: Known mistakes that cannot be told from rounding in this precision, on this input.
     invisible: tuple[str, ...] = ()
+    #: The token ids on which both ran.
+    tokens: tuple[int, ...] = ()
 
     @property
     def agrees(self) -> bool:
@@ -111,8 +113,8 @@ class Report:
         if self.unseen:
             said.append(f"Not seen by themselves: {_lines_of_10(self.unseen)}.")
         if self.invisible:
-            more = f" and {len(self.invisible) - 3} more" if len(self.invisible) > 3 else ""
-            said.append(f"Not to be told from rounding in {self.precision}: {'; '.join(self.invisible[:3])}{more}.")
+            hidden = "; ".join(dict.fromkeys(self.invisible))
+            said.append(f"Not seen, since in {self.precision} they cannot be told from rounding: {hidden}.")
         return said
 
     def __str__(self) -> str:
@@ -222,18 +224,20 @@ def hidden_faults(suspicions: Iterable[Suspicion], findings: Sequence[Finding], 
     """Mistakes that no value shows by itself, found in the pattern of all differences."""
     named = {mistake.line for finding in findings for mistake, _ in finding.mistakes}
     of: dict[str, list[Suspicion]] = {}
-    for s in independent(s for s in suspicions if s.mistake.line not in named):
+    others: dict[str, set[str]] = {}
+    for s, alike in independent(s for s in suspicions if s.mistake.line not in named):
         of.setdefault(s.mistake.key, []).append(s)
-    return tuple(_hidden(group, L) for group in of.values())
+        others.setdefault(s.mistake.key, set()).update(other.mistake.says for other in alike)
+    return tuple(_hidden(group, L, tuple(sorted(others[key]))) for key, group in of.items())
 
 
-def _hidden(group: list[Suspicion], L: int) -> Fault:
+def _hidden(group: list[Suspicion], L: int, others: tuple[str, ...]) -> Fault:
     mistake, weakest = group[0].mistake, max(group, key=lambda s: s.deviation / s.coefficient)
     number, _, label = mistake.line.partition(".")
     sure = f"{weakest.coefficient:.2f} of it is there, give or take {weakest.deviation:.2f}"
     says = f"{mistake.says} (hidden in the rounding of single values: {sure})"
     where = _where({s.layer or (0 if s.everywhere else -1) for s in group}, L)
-    return Fault(mistake.key, f"Algorithm {number}, line {label}", where, says, 0.0, 0.0, ())
+    return Fault(mistake.key, f"Algorithm {number}, line {label}", where, says, 0.0, 0.0, (), others)
 
 
 def invisible_in(suspicions: Iterable[Suspicion]) -> tuple[str, ...]:
@@ -270,6 +274,7 @@ def _instead(mistake: Mistake, f: Finding) -> set[str]:
     """What explains a value as well as this mistake does: other mistakes, or the same in another layer."""
     kept = {(m.key, layer) for m, layer in f.mistakes}
     own = next(layer for m, layer in f.mistakes if m is mistake)
+    kept |= {(mistake.key, 0), (mistake.key, parse(f.path).layer)}  # which is the same here
     new = [(m, at) for mistakes in f.alike if (mistake, own) not in mistakes for m, at in mistakes]
     return {m.says if m is not mistake else f"the same in layer {at}" for m, at in new if (m.key, at) not in kept}
 

@@ -12,12 +12,12 @@ from transformulary.conform.candidates.opened import candidates_of
 from transformulary.conform.candidates.places import Table
 from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
 from transformulary.conform.mistakes import ORDER
-from transformulary.conform.notes import AGREES, DIFFERS, NOTE, Note
+from transformulary.conform.notes import AGREES, DIFFERS, Note
 from transformulary.conform.projection import Suspicion
 from transformulary.conform.reference import Reference, reference
 from transformulary.conform.report import Report, faults_of, hidden_faults, invisible_in, line_of, rows_of
 from transformulary.conform.tokens import compare_ids
-from transformulary.conform.weights import compare_weights
+from transformulary.conform.weights import weight_notes
 from transformulary.errors import CandidateError, TokenError
 
 #: How many tokens are compared where nobody says which; no other size of the tiny models is equal.
@@ -32,6 +32,7 @@ def conform(
     text: str = "",
     table: Table | None = None,
     rename: Mapping[str, str | None] | None = None,
+    orientation: str | None = None,
     decoding: bool = True,
 ) -> Report:
     """Compare a candidate with a reference, line by line, and say what is wrong.
@@ -44,6 +45,7 @@ def conform(
         tokens: ids from 0; text: what the reference's tokenizer makes ids of.  Default: 11 ids.
         table: where a PyTorch model shows its lines; default: the built-in table of its class.
         rename: names of dumps -> paths.
+        orientation: what tokens are in values and dumps, "columns" or "rows"; default: as the shapes say.
         decoding: whether a PyTorch model is also run with its cache, padded and in a batch.
 
     Raises:
@@ -51,7 +53,9 @@ def conform(
     """
     ref = reference(against)
     x = input_ids(ref, tokens, text)
-    found = candidates_of(candidate, ref, x, text=text, table=table, rename=rename, decoding=decoding)
+    found = candidates_of(
+        candidate, ref, x, text=text, table=table, rename=rename, orientation=orientation, decoding=decoding
+    )
     notes = [note for c in found for note in _notes(c, ref, x, text)]
     errors: list[tuple[str, float, float]] = []
     left: list[tuple[str, float, float]] = []  # the errors that the findings do not set right
@@ -76,7 +80,7 @@ def conform(
         rows=rows_of(errors, unseen), notes=tuple(notes),
         faults=(*faults_of(findings, ref.config.L), *hidden_faults(suspicions, findings, ref.config.L)),
         agreement=_agreement(left, findings), unseen=tuple(unseen),
-        invisible=invisible_in(suspicions),
+        invisible=invisible_in(suspicions), tokens=tuple(x),
     )  # fmt: skip
 
 
@@ -137,23 +141,9 @@ def _notes(c: Candidate, ref: Reference, x: Sequence[int], text: str) -> list[No
     if c.x is not None:
         wrong = compare_ids(c.x, x, ref.tokenizer, text)
         notes.append(Note("tokens", DIFFERS if wrong else AGREES, wrong or f"{len(x)} ids"))
-    if c.weights:
-        notes += _weight_notes(c, ref)
+    if c.weights or c.buffers:
+        notes += weight_notes(c.weights, ref.theta, ref.config, c.buffers)
     return [*notes, *c.notes]
-
-
-def _weight_notes(c: Candidate, ref: Reference) -> list[Note]:
-    matches = compare_weights(c.weights, ref.theta, ref.config)
-    good = sum(m.status == "agrees" for m in matches)
-    notes = [Note("weights", AGREES, f"{good} of {len(matches)} tensors are the same")] if good else []
-    grouped: dict[tuple[str, str], list[str]] = {}
-    for match in matches:
-        if match.status != "agrees":
-            grouped.setdefault((match.how, match.status), []).append(match.name)
-    for (how, status), names in grouped.items():
-        some = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-        notes.append(Note("weights", DIFFERS if status == "differs" else NOTE, f"{some}: {how}"))
-    return notes
 
 
 def _agreement(errors: Sequence[tuple[str, float, float]], findings: Sequence[Finding]) -> float | None:

@@ -6,6 +6,7 @@ then the known orders are tried.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from transformulary.conform.notes import AGREES, DIFFERS, NOTE, UNSEEN, Note
 from transformulary.oracle import Theta
 from transformulary.oracle.precision import rounded
 from transformulary.oracle.theta import Zero
@@ -27,15 +29,20 @@ STORED = (
 )  # fmt: skip
 
 
+#: What is said of one -> of several.
+SEVERAL = {"it is ": "they are ", "it differs": "they differ", "its ": "their ", "it changes": "they change"}
+SEVERAL |= {"is none": "are none", "is not": "are not", "as a bias": "as biases"}
+
+
 @dataclass(frozen=True)
 class Match:
-    """What became of one of the reference's parameters.
+    """What became of one of the reference's parameters, or of a tensor that is none of them.
 
-    name    the paper's: W_q[2]: all heads of layer 2
+    name    the paper's: W_q[2]: all heads of layer 2; "" if there is none
     theirs  their tensor, "" if there is none
     how     "equal", "transposed", "rounded to float16"..., "its heads are in another order"...
     status  "agrees"; "arranged": the same numbers in another order, which is right if their code reads them so;
-            "differs"
+            "differs"; "not seen"; "stray": it has no name, and may be used or not
     """
 
     name: str
@@ -44,15 +51,41 @@ class Match:
     status: str
 
 
-def compare_weights(theirs: Mapping[str, Array], theta: Theta, config: DTransformerConfig) -> list[Match]:
-    """Every parameter of the reference and which of their tensors it is.
+def weight_notes(
+    theirs: Mapping[str, Array], theta: Theta, config: DTransformerConfig, buffers: Mapping[str, Array] | None = None
+) -> list[Note]:
+    """What `compare_weights` finds, in a few sentences: one for all tensors of which the same is to be said."""
+    matches = compare_weights(theirs, theta, config, buffers)
+    good, known = (sum(m.status in states for m in matches) for states in (["agrees"], STATES.keys() - {"stray"}))
+    notes = [Note("weights", AGREES, f"{good} of {known} tensors are the same")] if good else []
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for m in matches:
+        if m.status != "agrees":
+            grouped.setdefault((m.status, ": " if m.name else " ", m.how), []).append(m.name or m.theirs)
+    for (status, between, how), names in grouped.items():
+        some = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        for one, several in SEVERAL.items() if len(names) > 1 else ():
+            how = re.sub(rf"\b{one}", several, how)
+        notes.append(Note("weights", STATES[status], f"{some}{between}{how}"))
+    return notes
+
+
+STATES = {"agrees": AGREES, "differs": DIFFERS, "not seen": UNSEEN, "arranged": NOTE, "stray": NOTE}
+
+
+def compare_weights(
+    theirs: Mapping[str, Array], theta: Theta, config: DTransformerConfig, buffers: Mapping[str, Array] | None = None
+) -> list[Match]:
+    """Every parameter of the reference and which of their tensors it is; then what else they have.
 
     Args:
         theirs: by their names, in any layout; q, k and v apart or as one.
+        buffers: tensors that may be parameters, and need not.
     """
     ours = dict(reference_tensors(theta, config))
     joint = dict(_joint(ours, config))
-    left = dict(theirs)
+    everything = {**(buffers or {}), **theirs}
+    left = dict(everything)
     size = {name: float(np.linalg.norm(np.asarray(value, np.float64))) for name, value in left.items()}
     matches: list[Match] = []
     done: set[str] = set()
@@ -65,22 +98,48 @@ def compare_weights(theirs: Mapping[str, Array], theta: Theta, config: DTransfor
                 done |= {name, *_parts(name)}
                 del left[other]
                 break
-    if config.tied:
-        twins = [n for n, v in left.items() if arrangement(ours["W_e"], v, "W_e", config)]
-        for twin in twins:
-            del left[twin]
-    missing = {name: value for name, value in ours.items() if name not in done}
-    matches += [_missing(name, value, left, ours) for name, value in missing.items()]
-    order = list(ours) + list(joint)
-    return _one_layout(sorted(matches, key=lambda match: order.index(match.name)), {**joint, **ours})
+    found = [(size[m.theirs], everything[m.theirs]) for m in matches]
+    for n, v in everything.items():
+        tied = config.tied and arrangement(ours["W_e"], v, "W_e", config)
+        if n in left and (tied or any(norm == size[n] and np.array_equal(v, again) for norm, again in found)):
+            del left[n]
+    missing = _as_they_hold(ours, joint, done, left)
+    matches += [_missing(name, value, left, theirs) for name, value in missing.items()]
+    order = [*ours, *joint]
+    matches = _one_layout(sorted(matches, key=lambda match: order.index(match.name)), {**joint, **ours})
+    sizes = {value.size for value in missing.values()}  # one of these may stand for what is missing
+    return matches + [_stray(n, v, ours, config) for n, v in left.items() if n in theirs and v.size not in sizes]
+
+
+def _as_they_hold(
+    ours: Mapping[str, Array], joint: Mapping[str, Array], done: set[str], left: Mapping[str, Array]
+) -> dict[str, Array]:
+    """What is missing: q, k and v as one where they have a tensor of that size and none of the parts'."""
+    sizes = {value.size for value in left.values()}
+    as_one = {
+        name: value
+        for name, value in joint.items()
+        if value.size in sizes and not any(part in done or ours[part].size in sizes for part in _parts(name))
+    }
+    parts = {part for name in as_one for part in _parts(name)}
+    return as_one | {name: value for name, value in ours.items() if name not in done | parts}
+
+
+def _stray(name: str, value: Array, ours: Mapping[str, Array], config: DTransformerConfig) -> Match:
+    """What is said of a tensor of theirs that is none of ours."""
+    if config.tied and sorted(value.shape) == sorted(ours["W_e"].shape):
+        return Match("", name, "is not W_e, and this model ties them", "differs")
+    harmless = "" if value.any() else "; it is all 0: as a bias it changes nothing"
+    return Match("", name, f"is none of this model's parameters{harmless}", "stray")
 
 
 def _one_layout(matches: list[Match], ours: Mapping[str, Array]) -> list[Match]:
-    """Square matrices lie as the others do; one that lies otherwise is remarked on."""
+    """Square matrices of the layers lie as the others do; one that lies otherwise is remarked on."""
     oblong = [m for m in matches if ours[m.name].ndim == 2 and len(set(ours[m.name].shape)) == 2 and "mlp" in m.name]
     if not any(m.how.startswith("transposed") for m in oblong):
         return matches
     return [
+        m if "[" not in m.name else
         replace(m, status="agrees") if m.how.startswith("transposed") else
         replace(m, status="arranged", how="it is not transposed, and other matrices are")
         if m.how.startswith("equal") and _square(ours[m.name]) else m
@@ -211,18 +270,18 @@ def _joint_orders(n: Array, c: DTransformerConfig) -> Iterator[tuple[str, Array]
         yield "Q, K and V are side by side for every head", np.concatenate(each, 1).ravel()
 
 
-def _missing(name: str, value: Array, left: Mapping[str, Array], ours: Mapping[str, Array]) -> Match:
+def _missing(name: str, value: Array, left: Mapping[str, Array], theirs: Mapping[str, Array]) -> Match:
     """A parameter that none of their tensors is: what stands in its place, if that can be told."""
-    alike = [n for n, v in left.items() if sorted(v.shape) == sorted(value.shape)]
-    if not alike:
-        return Match(name, "", "it is missing", "differs")
-    nearest = min(alike, key=lambda n: _distance(value, left[n]))
-    if initial := initialisation(left[nearest]):
-        return Match(name, nearest if len(alike) == 1 else "", f"it is still as initialised: {initial}", "differs")
-    distance = _distance(value, left[nearest])
-    if distance < 0.5:
-        return Match(name, nearest, f"it differs, by {distance:.1e} of its size", "differs")
-    return Match(name, "", "none of their tensors has these numbers", "differs")
+    alike = {n: _distance(value, v) for n, v in left.items() if v.size == value.size}
+    nearest = min(alike, key=lambda n: alike[n], default="")
+    sole = nearest if len(alike) == 1 else ""
+    if nearest in theirs and (initial := initialisation(left[nearest])):
+        return Match(name, sole, f"it is still as initialised: {initial}", "differs")
+    if alike and alike[nearest] < 0.5:
+        return Match(name, nearest, f"it differs, by {alike[nearest]:.1e} of its size", "differs")
+    if any(n in theirs for n in alike):
+        return Match(name, "", "none of their tensors has these numbers", "differs")
+    return Match(name, "", "it is not among their tensors", "not seen")
 
 
 def _distance(ours: Array, theirs: Array) -> float:

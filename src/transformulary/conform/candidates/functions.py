@@ -61,6 +61,8 @@ class Functions:
             raise CandidateError(f"there is no function to compare; one or more of {', '.join(SIGNATURES.values())}.")
         if self.tokens not in ("rows", "columns"):
             raise CandidateError(f"TOKENS = {self.tokens!r}; it is 'rows' or 'columns'.")
+        if self.output not in ("", "logits", "probabilities"):
+            raise CandidateError(f"OUTPUT = {self.output!r}; it is 'logits' or 'probabilities'.")
 
     def call(self, name: str, *args: Any) -> Any:
         """The raw result of one function, for arguments in the oracle's orientation."""
