@@ -156,7 +156,7 @@ def _(model):
 @real(
     "vocabulary-cut", "the last token of the sequence was meant to be dropped, and the last of the vocabulary is",
     "kanishkamisra/minicons/pull/34", "11", "",
-    "its shape is (36, 12), and should be (37, 12)",
+    "it has 36 numbers for each of 12 tokens, and should have 37 for each of 12",
 )  # fmt: skip
 def _(model):
     model.head.register_forward_hook(lambda head, inputs, out: out[..., :-1])

@@ -4,6 +4,7 @@ import copy
 import json
 import re
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -130,6 +131,30 @@ def test_tokens_and_arrays_as_the_author_has_them(tokens, make):
     assert report.faults == ()
 
 
+def test_a_function_may_work_in_place():
+    """What a function does to its arguments and its parameters is its own affair: the oracle keeps its numbers."""
+
+    def in_place(X, gamma, beta):
+        X -= X.mean(-1, keepdims=True)
+        X *= gamma / np.sqrt(X.var(-1, keepdims=True) + 1e-5)
+        gamma[:] = 0
+        return X + beta
+
+    def scaled(X, Z, weights, mask):
+        weights.W_q /= np.sqrt(len(weights.W_q))
+        weights.b_q /= np.sqrt(len(weights.W_q))
+        return attention(X, Z, weights, mask, scale=0)
+
+    def popped(tokens, weights):
+        result = model(tokens, weights)
+        tokens.clear()
+        return result
+
+    report = conform({"layer_norm": in_place, "attention": scaled, "model": popped}, "gpt2", tokens=X)
+
+    assert report.status == 0, report
+
+
 def test_a_wrong_function_is_one_fault():
     """Its results are wrong in every layer and head, and it is named once; another function is not blamed."""
     wrong = {"attention": lambda *a: attention(*a, scale=1), "layer_norm": layer_norm}
@@ -148,6 +173,8 @@ def test_a_wrong_function_is_one_fault():
     ({"atention": attention}, "atention"),
     ({"attention": lambda X: X}, "attention\\(X, Z, weights, mask\\) failed: TypeError"),
     ({"attention": lambda *a: "no"}, "must be an array of numbers"),
+    ({"attention": lambda *a: None}, "attention\\(X, Z, weights, mask\\) returned nothing"),
+    ({"attention": lambda *a: (None, a[0])}, "is NoneType, and must be an array of numbers"),
     ({"rms_norm": rms_norm}, "has no line that rms_norm computes"),
     ({"layer_norm": lambda X, *_: X + 1j}, "is an array of complex128, and values are real numbers"),
     ({"layer_norm": lambda X, *_: torch.from_numpy(X + 1j)}, "is an array of complex128, and values are real"),
@@ -235,6 +262,18 @@ def test_no_size_is_the_number_of_tokens(config):
     assert ELL not in sizes
 
 
+@pytest.mark.parametrize("tokens", ["rows", "columns"])
+def test_another_shape(tokens):
+    """A result of another shape is described in words that hold for tokens as rows and as columns."""
+
+    def cut(X, gamma, beta):
+        return X[:5, :3] if tokens == "rows" else X[:3, :5]
+
+    report = conform(Functions({"layer_norm": cut}, tokens), "gpt2", tokens=X)
+
+    assert "it has 3 numbers for each of 5 tokens, and should have 12 for each of 8." in report.answer[0]
+
+
 def test_nan_is_a_difference():
     """A function that returns no numbers disagrees; it is never passed over."""
     report = conform({"layer_norm": lambda X, g, b: X * np.nan}, "gpt2", tokens=X)
@@ -319,6 +358,45 @@ def test_what_a_model_returns_is_line_11(output):
     assert [fault.line for fault in wrong.faults] == ["Algorithm 10, line 11"]
 
 
+def test_a_place_that_runs_twice_or_never():
+    """A loop that runs one block twice is told by its places; one that is never called is not seen, and named."""
+    twice, table, ref = build(GPT)
+    twice.blocks[0].forward, once = (lambda x: once(once(x))), twice.blocks[0].forward
+    inner = make_table({"places": {"10.7[l]": "blocks.{l}.ln_2:out"}}, "table")
+    twice.blocks[1].forward = lambda x: x
+    with pytest.raises(CandidateError, match=r"^blocks.0.ln_2 ran 2 times, blocks.1.ln_2 not at all: a place shows"):
+        conform(twice, ref, tokens=X, table=inner)
+
+    unused, table, ref = build(GPT)
+    unused.spare = torch.nn.Identity()
+    report = conform(unused, ref, tokens=X, table=replace(table, places={**table.places, "10.3": "spare:out"}))
+
+    assert report.status == 0
+    assert [note.says for note in report.notes if note.kind == "places"] == ["never called: spare"]
+    assert {row.line: row.status for row in report.rows}["10.3"] == "not seen"
+
+
+def test_a_model_may_work_in_place():
+    """What is seen at a place is kept as it was there, whatever the model does to it later."""
+
+    class InPlace(torch.nn.Module):
+        def __init__(self, block):
+            super().__init__()
+            self.block = block
+
+        def forward(self, x):
+            return x.copy_(self.block(x))
+
+    theirs, table, ref = build(GPT)
+    theirs.blocks = torch.nn.ModuleList(map(InPlace, theirs.blocks))
+    places = {path: place.replace("{l}", "{l}.block").replace("blocks.0", "blocks.0.block")
+              for path, place in table.places.items()}  # fmt: skip
+
+    report = conform(theirs, ref, tokens=X, table=replace(table, places=places), decoding=False)
+
+    assert report.status == 0, report
+
+
 def test_a_place_may_be_a_function():
     """What no side of a module shows, a function of its inputs and output gives."""
     theirs, table, ref = build(GPT)
@@ -341,6 +419,29 @@ def test_a_model_that_nobody_has_described():
 
     for path, place in table.places.items():
         assert f'"{path}" = "{place}"' in draft
+
+
+@pytest.mark.parametrize("faults", [{"no-scale": 1}, {"no-scale": 0}, {"no-scale": 2}, {"no-norm-5": 1},
+                                    {"no-norm-7": 2}, {"rms-for-layer-norm": 0, "no-mask": 2}, {"act-ReLU": 3},
+                                    {"no-residual-8": 2}, {"heads-reversed": 1}], ids=str)  # fmt: skip
+def test_the_draft_of_a_model_that_is_wrong(faults):
+    """A real mistake, in whichever layer, hides no place; the draft says where values are not the oracle's."""
+    theirs, table, ref = build(replace(GPT, faults=faults))
+
+    draft = propose(theirs, ref)
+
+    for path, place in table.places.items():
+        assert f'"{path}" = "{place}"' in draft
+    assert "no value near" not in draft
+
+
+def test_a_draft_says_how_near_each_layer_is():
+    """Where one layer is off, the line's comment gives every layer's distance, the ones before it as rounding."""
+    theirs, _, ref = build(replace(GPT, faults={"no-norm-7": 2}))
+
+    (line,) = (line for line in propose(theirs, ref).splitlines() if line.startswith('"10.7[l]"'))
+
+    assert re.search(r"# differs from the oracle's, by \de-1\d, \de[-+]0\d, \de[-+]0\d layer by layer$", line)
 
 
 def test_weights_are_named():

@@ -21,7 +21,7 @@ def changed(*at, by=1.0):
 @pytest.mark.parametrize(
     ("theirs", "words"),
     [
-        (OURS[:, :8], "its shape is (6, 8), and should be (6, 9)"),
+        (OURS[:, :8], "it has 6 numbers for each of 8 tokens, and should have 6 for each of 9"),
         (np.where(NUMBERS > 1.5, np.inf, OURS), "18 of 54 numbers are not finite, in tokens 7-9 of 9"),
         (0 * OURS, "it is 0"),
         (0.25 * OURS, "it is the right value times 0.25"),

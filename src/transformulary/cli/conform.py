@@ -99,7 +99,7 @@ def _propose(args: argparse.Namespace) -> int:
 
     draft = propose(args.candidate, args.against)
     print(draft)
-    print("Save this as places.toml, correct it, and give it to --places.", file=sys.stderr)
+    print("Save this as places.toml, correct it, and give it to --places places.toml.", file=sys.stderr)
     return 0
 
 

@@ -69,7 +69,7 @@ def describe(
         allowed: the error that is agreement, relative to the largest number of ours.
     """
     if np.shape(ours) != np.shape(theirs):
-        return f"its shape is {np.shape(theirs)}, and should be {np.shape(ours)}"
+        return _shapes(np.shape(ours), np.shape(theirs))
     if ours.ndim != 2 or not np.isfinite(ours).all():
         return "all of it differs"
     if not np.isfinite(theirs).all():
@@ -84,6 +84,13 @@ def describe(
     if _explains(a * base.value + b * rest, ours, theirs) and abs(a - 1) > LEFT:
         return f"{base.name} is multiplied by {a:.4g}" + (f", and {base.rest} by {b:.4g}" if abs(b - 1) > LEFT else "")
     return _description(rest, theirs - base.value, noise, base.rest, heads)
+
+
+def _shapes(ours: tuple[int, ...], theirs: tuple[int, ...]) -> str:
+    """Of matrices in words, that hold whether tokens are rows or columns."""
+    if len(ours) != 2 or len(theirs) != 2:
+        return f"its shape is {theirs}, and should be {ours}"
+    return f"it has {theirs[0]} numbers for each of {theirs[1]} tokens, and should have {ours[0]} for each of {ours[1]}"
 
 
 def _coefficients(theirs: Array, *parts: Array) -> Array:

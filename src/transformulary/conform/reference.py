@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from transformulary.conform.theta import theta_of
+from transformulary.errors import CheckpointError
 from transformulary.formats import describe, open_source, theta_source
 from transformulary.models import save
 from transformulary.nn import DTransformer
@@ -62,7 +63,12 @@ def reference(against: Any, seed: int = 0) -> Reference:
     if str(against) in PRESETS and not Path(against).exists():
         model = random_model(PRESETS[str(against)], seed)
         return Reference(str(against), model.config, theta_of(model), model=model)
-    source = open_source(against)
+    try:
+        source = open_source(against)
+    except CheckpointError as error:
+        if Path(against).exists():
+            raise
+        raise CheckpointError(f"{error} Without a checkpoint, take one of {', '.join(PRESETS)}.") from None
     config, array = theta_source(source)
     tokenizer = load_tokenizer(describe(source))
     folder = source.path if source.path.suffix == ".gguf" else source.folder

@@ -320,15 +320,20 @@ def _where(layers: set[int], L: int) -> str:
     return f"layer{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
+def _heads(findings: Iterable[Finding]) -> str:
+    """The heads in which values differ, by number; "" for values of no head."""
+    heads = sorted({i for f in findings for step in parse(f.path).steps for name, i in step.indices if name == "h"})
+    return f"head{'s' if len(heads) > 1 else ''} {', '.join(map(str, heads))}" if heads else ""
+
+
 def _unknown(findings: list[Finding], L: int) -> list[Fault]:
     """Differences by line and by what they look like."""
-    groups: dict[tuple[str, str], list[Finding]] = {}
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in findings:
-        groups.setdefault((line_of(finding.path), finding.about), []).append(finding)
+        step = parse(finding.path).steps[-1]
+        groups.setdefault((step.number, step.label, finding.about), []).append(finding)
     faults = []
-    for (line, about), group in groups.items():
-        number, _, label = line.rpartition("/")[2].partition(".")
-        label = label.partition(":")[0]
+    for (number, label, about), group in groups.items():
         since = (
             f"; the fault may be in lines {', '.join(dict.fromkeys(group[0].since))} as well, which were not seen"
             if group[0].since
@@ -337,7 +342,7 @@ def _unknown(findings: list[Finding], L: int) -> list[Fault]:
         error = max(f.error for f in group)
         size = f"by {error:.1e} (allowed {group[0].allowed:.0e})" if error < float("inf") else "altogether"
         says = f"differs {size}, and no known mistake explains it: {about}{since}"
-        where = _where({parse(f.path).layer or -1 for f in group}, L)
+        where = ", ".join(filter(None, (_where({parse(f.path).layer or -1 for f in group}, L), _heads(group))))
         faults.append(
             Fault(
                 "", f"Algorithm {number}, line {label}", where, says, error, float("nan"), tuple(f.path for f in group)

@@ -44,20 +44,22 @@ class Candidate:
 
 
 def array(value: Any, what: str) -> Array:
-    """Numbers of NumPy, PyTorch, JAX or of anything with `__array__`, in float64.  Raises CandidateError."""
+    """Numbers of NumPy, PyTorch, JAX or of anything with `__array__`, in float64, copied.  Raises CandidateError."""
     if np.ma.is_masked(value):
         raise CandidateError(f"{what} is a masked array: some of its numbers are not there.")
     if hasattr(value, "detach"):  # PyTorch: its NumPy has no bfloat16, and no gradient
         value = value.detach().cpu()
         value = value if value.is_complex() else value.double()
     try:
+        if value is None:  # NumPy makes a NaN of it
+            raise TypeError
         found = np.asarray(value)
         numbers = found if found.dtype.kind in "cmM" else np.asarray(found, np.float64)
     except (TypeError, ValueError):
         raise CandidateError(f"{what} is {type(value).__name__}, and must be an array of numbers.") from None
     if numbers.dtype != np.float64 or (found.ndim and found.dtype.kind in "OSU"):
         raise CandidateError(f"{what} is an array of {found.dtype}, and values are real numbers.")
-    return numbers
+    return numbers.copy()
 
 
 def stored(value: torch.Tensor) -> Array:

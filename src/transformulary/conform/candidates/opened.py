@@ -84,7 +84,7 @@ def _watched(
     found = watch_model(model, ref.config, x, table, name)
     lowest = max((found.precision, *found.lower.values()), key=lambda precision: UNIT[precision])
     notes = check_decoding(model, ref, x, lowest, cached) if decoding else ()
-    return Candidate(**{**vars(found), "x": ids, "notes": tuple(notes)})
+    return Candidate(**{**vars(found), "x": ids, "notes": (*found.notes, *notes)})
 
 
 def _python(
@@ -142,7 +142,7 @@ def of_folder(ref: Reference, load: Callable[[str], Any]) -> nn.Module:
         folder = ref.folder or Path(temporary)
         if ref.folder is None:
             ref.save(folder)
-        with failing("load(folder)"):
+        with failing("load(folder)", f"; the folder holds the checkpoint of {ref.name}: --against says which"):
             model = load(str(folder))
     if not isinstance(model, nn.Module):
         raise CandidateError(f"load(folder) returned {type(model).__name__}; it must return a torch.nn.Module.")

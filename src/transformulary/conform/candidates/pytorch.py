@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ from torch import nn
 from transformulary.conform.candidates.candidate import Array, Candidate, array, precision_of, stored
 from transformulary.conform.candidates.given import check_paths
 from transformulary.conform.candidates.places import Place, Table, table_for
+from transformulary.conform.notes import UNSEEN, Note
 from transformulary.errors import CandidateError
 from transformulary.nn import evaluating
 from transformulary.oracle import softmax
@@ -31,10 +33,11 @@ def watch_model(
         table: where its lines can be seen; None: the table of its class.
 
     Raises:
-        CandidateError: there is no table, a place is no module, or the model fails.
+        CandidateError: there is no table, a place is no module or runs more than once, or the model fails.
     """
     table = table or table_for(model)
     seen = see_places(model, table, config, x)
+    idle = dict.fromkeys(_module(place) for path, place in _all_places(table, config) if path not in seen)
     if "10.11" in seen and table.output == "logits":
         with np.errstate(invalid="ignore"):
             seen["10.11"] = softmax(seen["10.11"])
@@ -45,6 +48,7 @@ def watch_model(
         lower=table.lower,
         buffers={n: stored(b) for n, b in _other_tensors(model)},
         weights={n: stored(p) for n, p in model.named_parameters(remove_duplicate=False)},
+        notes=(Note("places", UNSEEN, f"never called: {', '.join(idle)}"),) if idle else (),
     )
 
 
@@ -55,14 +59,15 @@ def see_places(model: nn.Module, table: Table, config: DTransformerConfig, x: Se
     """
     modules = dict(model.named_modules())
     seen: dict[str, Array] = {}
+    runs: Counter[str] = Counter()
     handles = []
     places = dict(_all_places(table, config))
     check_paths(places, config, len(x), "the table of places")
     for path, place in places.items():
-        module = place.partition(":")[0] if isinstance(place, str) else place[0]
+        module = _module(place)
         if module not in modules:
             raise CandidateError(f"line {path} is to be seen at {module}, and the model has no such module.")
-        keep = partial(_keep, seen, path, _looks(place), table.tokens)
+        keep = partial(_keep, seen, runs, path, _looks(place), table.tokens)
         handles.append(modules[module].register_forward_hook(keep, with_kwargs=True))
     try:
         with evaluating(model), torch.no_grad(), failing(type(model).__name__):
@@ -70,14 +75,25 @@ def see_places(model: nn.Module, table: Table, config: DTransformerConfig, x: Se
     finally:
         for handle in handles:
             handle.remove()
+    _once({_module(place): runs[path] for path, place in places.items()})
     if "10.11" not in seen:
         seen["10.11"] = _columns(logits(output), "what the model returns", table.tokens)
     return seen
 
 
+def _once(runs: Mapping[str, int]) -> None:
+    """A module that runs more than once shows no one line.  Raises CandidateError, and names those that never ran."""
+    often = [f"{module} ran {n} times" for module, n in runs.items() if n > 1]
+    never = [f"{module} not at all" for module, n in runs.items() if not n]
+    if often:
+        raise CandidateError(
+            f"{', '.join([*often, *never])}: a place shows its line if it runs once; mend the model, or its places."
+        )
+
+
 @contextmanager
-def failing(what: str) -> Iterator[None]:
-    """An exception of the candidate's own code as a CandidateError that says where it arose.
+def failing(what: str, hint: str = "") -> Iterator[None]:
+    """An exception of the candidate's own code as a CandidateError that says where it arose, and ends with a hint.
 
     What the code prints goes to stderr: stdout is the report's.
     """
@@ -96,7 +112,7 @@ def failing(what: str) -> Iterator[None]:
         at = (
             "" if at.startswith(" (<frozen") else at
         )  # in Python's own code: the file is no Python, and the error says so
-        raise CandidateError(f"{what} failed: {type(error).__name__}: {error}{at}") from error
+        raise CandidateError(f"{what} failed: {type(error).__name__}: {error}{at}{hint}") from error
 
 
 def ids(model: nn.Module, rows: Sequence[Sequence[int]]) -> torch.Tensor:
@@ -140,6 +156,10 @@ def _all_places(table: Table, config: DTransformerConfig) -> Iterator[tuple[str,
             yield path, place.format(l=l) if isinstance(place, str) else (place[0].format(l=l), place[1])
 
 
+def _module(place: Place) -> str:
+    return place.partition(":")[0] if isinstance(place, str) else place[0]
+
+
 def _looks(place: Place) -> Callable[[Any, Any], Any]:
     if not isinstance(place, str):
         return place[1]
@@ -154,6 +174,7 @@ def _looks(place: Place) -> Callable[[Any, Any], Any]:
 
 def _keep(
     seen: dict[str, Array],
+    runs: Counter[str],
     path: str,
     look: Callable[[Any, Any], Any],
     tokens: str,
@@ -162,6 +183,7 @@ def _keep(
     named: dict[str, Any],
     output: Any,
 ) -> None:
+    runs[path] += 1
     seen[path] = _columns(look((*inputs, *named.values()), output), f"what is seen at {path}", tokens)
 
 
