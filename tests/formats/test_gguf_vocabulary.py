@@ -87,4 +87,4 @@ def test_what_is_not_exact_is_refused(tmp_path, capsys, changes, why):
 
     assert load(path).tokenizer is None
     assert main(["trace", str(path), "--text", "a", "--out", str(tmp_path / "out")]) == 2
-    assert "Give the ids themselves, --tokens 1,2,3." in capsys.readouterr().err
+    assert "give the ids themselves, --tokens 1,2,3." in capsys.readouterr().err
