@@ -17,7 +17,8 @@ from transformulary.oracle.notation import appended, ceil, cos, iverson, pi, shu
 from transformulary.oracle.theta import Theta, embeddings, matrices, norm
 from transformulary.paper.practice import Training
 
-Sequences = Sequence[Sequence[int]]
+#: Sequences of token ids; batches may be of other things.
+Sequences = Sequence[Any]
 
 
 @algorithm("13a")
@@ -25,11 +26,11 @@ def AdaGrad(g: Theta, omega: Any, i: Position, /, how: Training) -> tuple[Theta,
     """(g, omega) <- AdaGrad(g, omega): the gradient over the root of the sum of all squares so far."""
     omega = omega + g**2  # 1
     g = g / (sqrt(omega) + how.epsilon)  # 2
-    return g, omega
+    return g, omega  # 3
 
 
 @algorithm("13b")
-def batches(x: Sequence[Any], /, c: Any, how: Training, rng: Any) -> list[Any]:
+def batches(x: Sequences, /, c: Any, how: Training, rng: Any) -> list[Any]:
     """D <- batches(x): what every update learns from, epoch after epoch; no batch reaches into the next epoch.
 
     x:  N_data token sequences, or whatever a batch is made of if it is not cut into windows
@@ -46,7 +47,7 @@ def batches(x: Sequence[Any], /, c: Any, how: Training, rng: Any) -> list[Any]:
             w = shuffled(w, rng)  # 4
         for n in range(ceil(len(w) / how.N_batch)):  # 5
             D = appended(D, w[how.N_batch * n : min(how.N_batch * (n + 1), len(w))])  # 6
-    return D
+    return D  # 9
 
 
 @algorithm("13c")
@@ -68,7 +69,7 @@ def chunks(x: Sequences, /, c: Any, how: Training, rng: Any) -> list[Sequence[in
             delta = 0  # 4
         for i in range(ceil((ell + delta) / c.ell_max)):  # 5
             w = appended(w, x[n][max(0, c.ell_max * i - delta) : min(c.ell_max * (i + 1) - delta, ell) + 1])  # 6
-    return w
+    return w  # 9
 
 
 @algorithm("13d")
@@ -82,7 +83,7 @@ def Adam(g: Theta, omega: Any, i: Position, /, how: Training) -> tuple[Theta, tu
     v = how.beta_v * v + (1 - how.beta_v) * g**2  # 3
     g = m / (1 - how.beta_m ** (i + 1)) / (sqrt(v / (1 - how.beta_v ** (i + 1))) + how.epsilon)  # 4
     omega = (m, v)  # 5
-    return g, omega
+    return g, omega  # 6
 
 
 @algorithm("13e")
@@ -114,7 +115,7 @@ def momentum(g: Theta, omega: Any, i: Position, /, how: Training) -> tuple[Theta
         g = g + how.beta_m * omega  # 2
     else:
         g = omega  # 2
-    return g, omega
+    return g, omega  # 3
 
 
 @algorithm("13r")
@@ -122,7 +123,7 @@ def RMSProp(g: Theta, omega: Any, i: Position, /, how: Training) -> tuple[Theta,
     """(g, omega) <- RMSProp(g, omega): the gradient over the root of the exponential mean of its square."""
     omega = how.beta_v * omega + (1 - how.beta_v) * g**2  # 1
     g = g / (sqrt(omega) + how.epsilon)  # 2
-    return g, omega
+    return g, omega  # 3
 
 
 @algorithm("13u")
@@ -142,7 +143,7 @@ def update(
         g = g + (how.eta_embedding - 1) * embeddings(g)  # 5
     eta = learning_rate(i, eta, how, clock)  # 6
     theta = theta - eta * g  # 7
-    return theta, omega
+    return theta, omega  # 8
 
 
 #: The closed tables of practice; their keys are those of `paper.PRACTICES`.

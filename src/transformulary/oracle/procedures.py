@@ -68,7 +68,7 @@ def EDTraining(
         omega = MEMORY[how.optimiser](0)  # 0b
     for i in range(how.N_steps if how.N_steps else N_epochs):  # 1
         if how.N_steps:
-            B = joined(D[how.N_acc * i : how.N_acc * (i + 1)])  # 1a
+            B = D[i] if how.N_acc == 1 else joined(D[how.N_acc * i : how.N_acc * (i + 1)])  # 1a
             g = 0  # 1b
         for n in B if how.N_steps else range(N_data):  # 2
             ell = len(x[n])  # 3
@@ -131,7 +131,7 @@ def ETraining(
         omega = MEMORY[how.optimiser](0)  # 0b
     for i in range(how.N_steps if how.N_steps else N_epochs):  # 1
         if how.N_steps:
-            x = joined(D[how.N_acc * i : how.N_acc * (i + 1)])  # 1a
+            x = D[i] if how.N_acc == 1 else joined(D[how.N_acc * i : how.N_acc * (i + 1)])  # 1a
             g = 0  # 1b
             N_tokens = 0  # 1c
             x_tilde = list(map(list, x))
@@ -195,7 +195,7 @@ def DTraining(
         omega = MEMORY[how.optimiser](0)  # 0b
     for i in range(how.N_steps if how.N_steps else N_epochs):  # 1
         if how.N_steps:
-            x = joined(D[how.N_acc * i : how.N_acc * (i + 1)])  # 1a
+            x = D[i] if how.N_acc == 1 else joined(D[how.N_acc * i : how.N_acc * (i + 1)])  # 1a
             g = 0  # 1b
         for n in range(len(x) if how.N_steps else N_data):  # 2
             ell = len(x[n])  # 3
@@ -265,7 +265,7 @@ def DInference(
         if how.stop:
             if y in how.stop:
                 return x[ell : ell + i + 1]  # 6a
-    y = x[ell : ell + ell_gen]  # 8
+    y = x[ell : len(x)] if how.limit else x[ell : ell + ell_gen]  # 8
     return y  # type: ignore[return-value]
 
 

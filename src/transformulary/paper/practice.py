@@ -6,7 +6,8 @@ As with the choices of a model, what is off leaves no trace in the pseudocode.  
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from transformulary.errors import ConfigError
@@ -137,6 +138,19 @@ class Inference:
     top_p: float | int = 1.0
     stop: tuple[int, ...] = ()
     limit: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Practice:
+    """How one model is trained and used: what its algorithms choose, and the hyperparameters that they are told.
+
+    training, inference  `how` of Algorithms 11-13, of 14 and 15
+    told                 numbers by name: eta, tau, ell_gen
+    """
+
+    training: Training = Training()
+    inference: Inference = Inference()
+    told: Mapping[str, float] = field(default_factory=dict)
 
 
 def dropping(config: C, dropout: Any) -> C:

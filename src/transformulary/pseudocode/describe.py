@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from transformulary.errors import AlgorithmError
 from transformulary.oracle.source import read
 from transformulary.paper import Config
+from transformulary.paper.practice import Practice, Training, dropping
 from transformulary.pseudocode import html, latex, markdown, text
 from transformulary.pseudocode.boxes import box
 from transformulary.pseudocode.definitions import definitions
@@ -17,6 +19,12 @@ from transformulary.pseudocode.specialise import Program, order, papers_choices
 
 #: Format -> its printer, a module with `document` and `diff`.
 FORMATS: dict[str, Any] = {"text": text, "latex": latex, "markdown": markdown, "html": html}
+
+#: What the algorithms of practice are shown with: everything that a line can say.
+PRACTISED = Training(
+    N_steps=3, N_batch=2, N_acc=2, chunks=True, shuffle=True, decay=0.1, g_max=1.0, eta_embedding=2.0, nesterov=True,
+    schedule="cosine", eta_floor=0.1, N_warmup=2, N_total=3,
+)  # fmt: skip
 
 
 class Page(str):
@@ -62,7 +70,21 @@ def describe(config: Config, numbers: bool = False, format: str = "text") -> Pag
     """
     program = Program(config, numbers)
     boxes = tuple(box(program, name) for name in program.executed)
-    return _page(Document(boxes, tuple(definitions(program))), format)
+    return _page(Document(boxes, tuple(definitions(program, program.executed))), format)
+
+
+def run(config: Config, practice: Practice, format: str = "text") -> Page:
+    """How a decoder was trained and how it is used: Algorithms 13 and 14 and all that they execute, with its numbers.
+
+    Args:
+        config: the model's.
+        practice: its training and inference, and what these are told.
+        format: one of FORMATS.
+    """
+    program = Program(dropping(config, practice.training.p_drop), numbers=True, practice=practice)
+    names = program.executed_by("13", "14")
+    boxes = tuple(box(program, name) for name in names)
+    return _page(Document(boxes, tuple(definitions(program, names))), format)
 
 
 def diff(a: Config, b: Config, format: str = "text", names: tuple[str, str] = ("a", "b")) -> Page:
@@ -90,7 +112,14 @@ def _box(number: str, config: Config | None) -> Any:
     if name is None:
         raise AlgorithmError(_missing(number))
     norm = {"norm": "rms_norm"} if number == "6r" else {}
-    return box(Program(config or papers_choices(read().functions[name], **norm)), name)
+    program = Program(config or papers_choices(read().functions[name], **norm), practice=_practice(number, name))
+    return box(program, name)
+
+
+def _practice(number: str, name: str) -> Practice:
+    """The paper's own algorithms are shown as it has them; those of practice with all that their lines can say."""
+    optimiser = next((key for key, f in read().tables["OPTIMISER"].items() if f.id == name), "adamw")  # type: ignore[attr-defined]
+    return Practice() if number.isdigit() else Practice(training=replace(PRACTISED, optimiser=optimiser))
 
 
 def _missing(number: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -16,8 +17,10 @@ from transformulary.errors import ConfigError
 from transformulary.oracle.source import Source, read
 from transformulary.paper import Config, DTransformerConfig, EDTransformerConfig, ETransformerConfig, Mask, parameters
 from transformulary.paper.parameters import leaves
+from transformulary.paper.practice import Inference, Practice, Training
 from transformulary.pseudocode.notation import HIDDEN
 
+PAPER, LOAD = Practice(), ast.Load()
 #: The architecture of each config, which is where a run begins.
 ROOTS: dict[type, str] = {EDTransformerConfig: "8", ETransformerConfig: "9", DTransformerConfig: "10"}
 
@@ -25,12 +28,15 @@ ROOTS: dict[type, str] = {EDTransformerConfig: "8", ETransformerConfig: "9", DTr
 class Program:
     """The oracle's algorithms as one model executes them.
 
-    config   the model's
-    numbers  whether sizes are the model's numbers or symbols
+    config    the model's
+    numbers   whether sizes are the model's numbers or symbols
+    practice  how it is trained and used
     """
 
-    def __init__(self, config: Config, numbers: bool = False, source: Source | None = None) -> None:
-        self.config, self.numbers, self.source = config, numbers, source or read()
+    def __init__(
+        self, config: Config, numbers: bool = False, source: Source | None = None, practice: Practice = PAPER
+    ) -> None:
+        self.config, self.numbers, self.source, self.practice = config, numbers, source or read(), practice
         self._done: dict[str, ast.FunctionDef] = {}
 
     def __getitem__(self, name: str) -> ast.FunctionDef:
@@ -51,12 +57,16 @@ class Program:
     @cached_property
     def in_symbols(self) -> Program:
         """The same with sizes as symbols."""
-        return Program(self.config, source=self.source) if self.numbers else self
+        return Program(self.config, source=self.source, practice=self.practice) if self.numbers else self
 
     @cached_property
     def executed(self) -> list[str]:
         """The names of all algorithms that the model's forward pass executes, in the order of their numbers."""
-        todo, found = [self.source.name(ROOTS[type(self.config)])], set[str]()
+        return self.executed_by(ROOTS[type(self.config)])
+
+    def executed_by(self, *numbers: str) -> list[str]:
+        """The names of all algorithms that these execute, in the order of their numbers."""
+        todo, found = [self.source.name(number) for number in numbers], set[str]()
         while todo:
             name = todo.pop()
             if name and name not in found:
@@ -79,6 +89,12 @@ class Program:
     def no_beta(self) -> bool:
         """Whether no norm of the model has an offset, so that Algorithm 6 has none."""
         return not any("beta" in name for name, _, _ in leaves(parameters(self.config), self.config))
+
+
+def how(function: ast.FunctionDef, practice: Practice) -> Training | Inference | None:
+    """What a function chooses beside the model's config, by the annotation of its argument `how`."""
+    kinds = {"Training": practice.training, "Inference": practice.inference}
+    return next((kinds[annotation(a)] for a in function.args.args if a.arg == "how"), None)
 
 
 def papers_choices(function: ast.FunctionDef, **others: Any) -> Config:
@@ -112,6 +128,14 @@ def architecture(function: ast.FunctionDef) -> str:
 def annotation(argument: ast.arg) -> str:
     """The annotation of an argument as text, "" without one."""
     return ast.unparse(argument.annotation) if argument.annotation else ""
+
+
+def exact(value: float, node: ast.BinOp) -> bool:
+    """Whether a number is that of two numbers as they are written: 1 - 0.5 is 0.5, but 1 - 0.9 is not quite 0.1."""
+    written = {"a": node.left, "b": node.right}
+    numbers = {name: Decimal(repr(side.value)) for name, side in written.items() if isinstance(side, ast.Constant)}
+    code = ast.fix_missing_locations(ast.Expression(ast.BinOp(ast.Name("a", LOAD), node.op, ast.Name("b", LOAD))))
+    return Decimal(repr(value)) == eval(compile(code, "<numbers>", "eval"), {"__builtins__": {}}, numbers)  # type: ignore[no-any-return]
 
 
 def is_number(node: ast.AST | None, value: float) -> bool:
@@ -158,6 +182,7 @@ class _Specialiser(ast.NodeTransformer):
     def __init__(self, program: Program, function: ast.FunctionDef) -> None:
         self.program, self.config, self.source = program, program.config, program.source
         self.path = self.source.files[function.name]
+        self.chosen: dict[str, Any] = {"c": program.config, "how": how(function, program.practice)}
         function = copy.deepcopy(function)
         self.sizes = self._sizes(function)
         values: dict[str, ast.expr] = {
@@ -165,6 +190,9 @@ class _Specialiser(ast.NodeTransformer):
             for argument, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
             if isinstance(default, ast.Constant) and default.value is None
         }
+        if program.numbers:
+            told = {a.arg for a in function.args.kwonlyargs} & set(program.practice.told)
+            values |= {name: ast.Constant(program.practice.told[name]) for name in told}
         if program.no_beta:
             values["beta"] = ast.Constant(0)
         if program.numbers:
@@ -196,10 +224,10 @@ class _Specialiser(ast.NodeTransformer):
     def _known(self, node: ast.expr) -> tuple[bool, Any]:
         """(True, value) of an expression that uses nothing but the config."""
         used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-        if not used <= {"c", "len"} or any(isinstance(n, ast.Lambda | ast.GeneratorExp) for n in ast.walk(node)):
+        if not used <= {"c", "how", "len"} or any(isinstance(n, ast.Lambda | ast.GeneratorExp) for n in ast.walk(node)):
             return False, None
         code = compile(ast.fix_missing_locations(ast.Expression(copy.deepcopy(node))), "<choice>", "eval")
-        return True, eval(code, {"__builtins__": {"len": len}, "c": self.config})
+        return True, eval(code, {"__builtins__": {"len": len}, **self.chosen})
 
     # statements
 
@@ -228,9 +256,10 @@ class _Specialiser(ast.NodeTransformer):
         return self.visit(node.body if value else node.orelse) if known else self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
-        if isinstance(node.value, ast.Name) and node.value.id == "c":
-            value = getattr(self.config, node.attr)
-            literal = type(value) is float or (type(value) is int and self.program.numbers)
+        if isinstance(node.value, ast.Name) and node.value.id in self.chosen:
+            value = getattr(self.chosen[node.value.id], node.attr)
+            always = node.value.id == "c" and type(value) is float
+            literal = always or (type(value) in (int, float) and self.program.numbers)
             return ast.Constant(value) if literal else node
         if node.attr in self.config.absent:
             return ast.Constant(0)
@@ -276,8 +305,8 @@ class _Specialiser(ast.NodeTransformer):
                 return b
             case ast.Mult() | ast.Div() | ast.FloorDiv() if is_number(b, 1):
                 return a
-        if all(isinstance(x, ast.Constant) for x in (a, b)):
-            return ast.Constant(self._known(node)[1])
+        if all(isinstance(x, ast.Constant) for x in (a, b)) and exact(value := self._known(node)[1], node):
+            return ast.Constant(value)
         return node
 
 

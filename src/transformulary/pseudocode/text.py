@@ -31,7 +31,7 @@ from transformulary.pseudocode.nodes import (
 )
 from transformulary.pseudocode.notation import letters
 
-FENCES = {"[]": "[]", "{}": "{}", "[[]]": ("[[", "]]"), "ceiling": "⌈⌉", "floor": "⌊⌋", "()": "()"}
+FENCES = {"[]": "[]", "{}": "{}", "[[]]": ("[[", "]]"), "ceiling": "⌈⌉", "floor": "⌊⌋", "()": "()", "norm": "‖‖"}
 INDENT = "    "
 SPACED = {"": " ", ":": ":", "×": "×", "such that": " : "}
 ABOVE = str.maketrans("0123456789−T", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᵀ")
