@@ -46,8 +46,10 @@ def batches(x: Sequences, /, c: Any, how: Training, rng: Any) -> list[Any]:
         if how.shuffle:
             w = shuffled(w, rng)  # 4
         for n in range(ceil(len(w) / how.N_batch)):  # 5
-            D = appended(D, w[how.N_batch * n : min(how.N_batch * (n + 1), len(w))])  # 6
-    return D  # 9
+            a = how.N_batch * n  # 6
+            b = min(how.N_batch * (n + 1), len(w))  # 7
+            D = appended(D, w[a:b])  # 8
+    return D  # 11
 
 
 @algorithm("13c")
@@ -68,8 +70,10 @@ def chunks(x: Sequences, /, c: Any, how: Training, rng: Any) -> list[Sequence[in
         else:
             delta = 0  # 4
         for i in range(ceil((ell + delta) / c.ell_max)):  # 5
-            w = appended(w, x[n][max(0, c.ell_max * i - delta) : min(c.ell_max * (i + 1) - delta, ell) + 1])  # 6
-    return w  # 9
+            a = max(0, c.ell_max * i - delta)  # 6
+            b = min(c.ell_max * (i + 1) - delta, ell) + 1  # 7
+            w = appended(w, x[n][a:b])  # 8
+    return w  # 11
 
 
 @algorithm("13d")

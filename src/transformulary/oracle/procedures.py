@@ -134,7 +134,7 @@ def ETraining(
             x = D[i] if how.N_acc == 1 else joined(D[how.N_acc * i : how.N_acc * (i + 1)])  # 1a
             g = 0  # 1b
             N_tokens = 0  # 1c
-            x_tilde = list(map(list, x))
+            x_tilde = [list(x_n) for x_n in x]
         for n in range(len(x) if how.N_steps else N_data):  # 2
             ell = len(x[n])  # 3
             if how.masking == "bert":
