@@ -18,42 +18,30 @@ DEFINITIONS = {
     "ReLU": ("ReLU(x)", "max(0, x)", "for every entry x"),
     "SiLU": ("SiLU(x)", "x / (1 + exp(-x))", "for every entry x"),
     "ramp": ("ramp(x, a, b)", "max(0, min(1, (x - a) / (b - a)))", "; a step at a where a = b"),
+    "bucket": ("bucket(r, b)", "", "is T5's bucket, from 0 to 31, of the distance r; b: later tokens are seen"),
     "drop": (
         "dropout(X)",
         "",
-        "is X with each entry 0 with probability {p_drop} and else divided by 1 − {p_drop}, \
-drawn anew for every sequence and step; in inference it is X",
+        "is X with each entry 0 with probability {p_drop} and else divided by 1 − {p_drop}, drawn anew for every "
+        "sequence and step; in inference it is X",
     ),
     "uniform": ("uniform(d)", "", "is a random whole number from 0 to d − 1"),
     "joined": ("joined(D)", "", "is one list of all that the lists in D have, in their order"),
     "clock": ("clock[i]", "", "is the time of training before step i, in seconds"),
     "matrices": ("matrices(theta)", "", "is θ with 0 in place of W_p and of all vectors"),
     "embeddings": ("embeddings(g)", "", "is g with 0 in place of all but W_e and W_p"),
-    "chosen": (
-        "chosen(x, p_mask)",
-        "",
-        "is a set of places of x, each with probability p_mask; none of a special token",
-    ),
-    "corrupted": (
-        "corrupted(v, mask_token, N_V)",
-        "",
-        "is mask_token with probability 0.8, v with 0.1, else a random \
-token",
-    ),
     "top_k": (
         "top_k(p, a)",
         "",
-        "is p on its a most probable tokens, of equals the first, and 0 elsewhere, divided by its \
-sum",
+        "is p on its a most probable tokens, of equals the first, and 0 elsewhere, divided by its sum",
     ),
     "top_p": (
         "top_p(p, b)",
         "",
-        "is p on the fewest most probable tokens, of equals the first, that together reach b, and \
-0 elsewhere, divided by its sum",
+        "is p on the fewest most probable tokens, of equals the first, that together reach b, and 0 elsewhere, divided "
+        "by its sum",
     ),
     "stop": ("stop", "", "is the set of tokens {{{stop}}}, as tokenizer.json counts them, from 0"),
-    "bucket": ("bucket(r, b)", "", "is T5's bucket, from 0 to 31, of the distance r; b: later tokens are seen"),
 }
 
 

@@ -93,7 +93,7 @@ class Program:
 
 def how(function: ast.FunctionDef, practice: Practice) -> Training | Inference | None:
     """What a function chooses beside the model's config, by the annotation of its argument `how`."""
-    kinds = {"Training": practice.training, "Inference": practice.inference}
+    kinds: dict[str, Training | Inference] = {"Training": practice.training, "Inference": practice.inference}
     return next((kinds[annotation(a)] for a in function.args.args if a.arg == "how"), None)
 
 
