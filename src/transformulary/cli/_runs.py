@@ -64,8 +64,8 @@ class RunOf:
         ]
         made = f" of {', '.join(files)}; tokens are {data['tokenizer']}" if files else ""
         return (
-            f"Data: x has N_data = {learnt['sequences']:,} sequences, {learnt['tokens']:,} tokens together{made}; the end "
-            f"of the text, {held['tokens']:,} tokens, is held out."
+            f"Data: x has N_data = {learnt['sequences']:,} sequences, {learnt['tokens']:,} tokens together{made}; the "
+            f"end of the text, {held['tokens']:,} tokens, is held out."
         )
 
     def _steps(self) -> str:
@@ -90,8 +90,8 @@ class RunOf:
         s = self.settings
         last = f"{s.init_residual:g} times {s.init_std:g}/sqrt(2 L)" if s.init_residual else "0"
         return (
-            f"Beginning: matrices of theta are normal with standard deviation {s.init_std:g}, W_o and W_mlp2 with {last}; "
-            f"biases and beta are 0, gamma is 1."
+            f"Beginning: matrices of theta are normal with standard deviation {s.init_std:g}, W_o and W_mlp2 with "
+            f"{last}; biases and beta are 0, gamma is 1."
         )
 
     def _chance(self) -> str:
@@ -99,7 +99,8 @@ class RunOf:
         dropout = "; dropout draws from that of the process, seeded alike" if self.settings.dropout else ""
         return (
             f"Chance: theta is drawn by a generator of PyTorch with seed {seed}; epoch k = 0, 1, ... by one with seed "
-            f"({seed} * 1000003 + k) mod 2^32: first delta of every sequence (randint), then the order (randperm){dropout}."
+            f"({seed} * 1000003 + k) mod 2^32: first delta of every sequence (randint), then the order "
+            f"(randperm){dropout}."
         )
 
 
@@ -138,8 +139,8 @@ def run_of(folder: str) -> RunOf:
             inference, told = _use(Path(folder), config)
             return RunOf(config, settings, progress, record, about, inference, told | {"eta": settings.eta})
     raise CheckpointError(
-        f"{path} was written, or begun, by an earlier version: it lacks how many sequences and tokens were learnt from, "
-        f"and when, with what limits and by which versions the run went on. Train anew to have them."
+        f"{path} was written, or begun, by an earlier version: it lacks how many sequences and tokens were learnt "
+        f"from, and when, with what limits and by which versions the run went on. Train anew to have them."
     )
 
 

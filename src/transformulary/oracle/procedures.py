@@ -181,7 +181,8 @@ def DTraining(
 
     x:         N_data token sequences, each beginning with bos (E18)
     theta:     where to start; it is not changed
-    how:       what is practised
+    how:       what is practised; of windows with ell_max + 1 tokens the model reads all but the last, whose column of
+               P has no target (E19)
     N_epochs:  how often to go through the data, unless `how` has N_steps
     eta:       learning rate; the peak of it where it changes
     rng:       numbers for shuffling and dropout
@@ -202,7 +203,7 @@ def DTraining(
             R = draws(how.p_drop, rng)
 
             def loss(theta: Theta) -> Any:
-                P = DTransformer(x[n], theta, dropped(c, R))  # 4
+                P = DTransformer(x[n][: ell - 1] if how.chunks else x[n], theta, dropped(c, R))  # 4
                 if how.alpha:
                     return -sum(
                         (1 - how.alpha) * log(P[x[n][t + 1], t])

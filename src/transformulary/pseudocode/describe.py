@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -44,20 +45,27 @@ def numbers() -> list[str]:
     return sorted(read().numbers.values(), key=order)
 
 
-def render(numbers: int | str | Iterable[int | str], config: Config | None = None, format: str = "text") -> Page:
+def render(
+    numbers: int | str | Iterable[int | str],
+    config: Config | None = None,
+    format: str = "text",
+    practice: Practice | None = None,
+) -> Page:
     """Algorithms, with the paper's line numbers.
 
     Args:
         numbers: one or several of 1 to 15, or with a letter, "4r".
         config: the model whose lines are shown; the paper's choices if not given.
         format: one of FORMATS.
+        practice: how training and inference are practised; the paper's if not given, and of algorithms of practice
+            alone everything that their lines can say.
 
     Raises:
         AlgorithmError: there is no such algorithm, or no such format.
         ConfigError: the algorithm is for another architecture than the config's.
     """
     asked = [numbers] if isinstance(numbers, int | str) else numbers
-    return _page(Document(tuple(_box(str(number), config) for number in asked)), format)
+    return _page(Document(tuple(_box(str(number), config, practice) for number in asked)), format)
 
 
 def describe(config: Config, numbers: bool = False, format: str = "text") -> Page:
@@ -107,18 +115,21 @@ def _page(what: Document | Diff, format: str) -> Page:
     return page
 
 
-def _box(number: str, config: Config | None) -> Any:
+def _box(number: str, config: Config | None, practice: Practice | None) -> Any:
     name = read().name(number)
     if name is None:
         raise AlgorithmError(_missing(number))
     norm = {"norm": "rms_norm"} if number == "6r" else {}
-    program = Program(config or papers_choices(read().functions[name], **norm), practice=_practice(number, name))
+    program = Program(
+        config or papers_choices(read().functions[name], **norm), practice=practice or _practice(number, name)
+    )
     return box(program, name)
 
 
 def _practice(number: str, name: str) -> Practice:
     """The paper's own algorithms are shown as it has them; those of practice with all that their lines can say."""
-    optimiser = next((key for key, f in read().tables["OPTIMISER"].items() if f.id == name), "adamw")  # type: ignore[attr-defined]
+    table = {ast.unparse(f): key for key, f in read().tables["OPTIMISER"].items()}
+    optimiser = table.get(name, "adamw")
     return Practice() if number.isdigit() else Practice(training=replace(PRACTISED, optimiser=optimiser))
 
 
