@@ -30,6 +30,16 @@ DEFINITIONS = {
     "clock": ("clock[i]", "", "is the time of training before step i, in seconds"),
     "matrices": ("matrices(theta)", "", "is θ with 0 in place of W_p and of all vectors"),
     "embeddings": ("embeddings(g)", "", "is g with 0 in place of all but W_e and W_p"),
+    "chosen": (
+        "chosen(x, p_mask, special)",
+        "",
+        "is a set of places of x, each with probability p_mask, but none of a special token",
+    ),
+    "corrupted": (
+        "corrupted(v, mask_token, N_V)",
+        "",
+        "is mask_token with probability 0.8, v with 0.1, else one of the N_V tokens at random",
+    ),
     "top_k": (
         "top_k(p, a)",
         "",
