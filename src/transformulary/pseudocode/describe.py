@@ -65,7 +65,9 @@ def render(
         ConfigError: the algorithm is for another architecture than the config's.
     """
     asked = [numbers] if isinstance(numbers, int | str) else numbers
-    return _page(Document(tuple(_box(str(number), config, practice) for number in asked)), format)
+    programs = [_program(str(number), config, practice) for number in asked]
+    where = (row for program, name in programs if practice for row in definitions(program, [name]))
+    return _page(Document(tuple(box(*program) for program in programs), tuple(dict.fromkeys(where))), format)
 
 
 def describe(config: Config, numbers: bool = False, format: str = "text") -> Page:
@@ -115,15 +117,14 @@ def _page(what: Document | Diff, format: str) -> Page:
     return page
 
 
-def _box(number: str, config: Config | None, practice: Practice | None) -> Any:
+def _program(number: str, config: Config | None, practice: Practice | None) -> tuple[Program, str]:
+    """One algorithm of a model, or of the paper: what `box` is called with."""
     name = read().name(number)
     if name is None:
         raise AlgorithmError(_missing(number))
     norm = {"norm": "rms_norm"} if number == "6r" else {}
-    program = Program(
-        config or papers_choices(read().functions[name], **norm), practice=practice or _practice(number, name)
-    )
-    return box(program, name)
+    c = config or papers_choices(read().functions[name], **norm)
+    return Program(c, practice=practice or _practice(number, name)), name
 
 
 def _practice(number: str, name: str) -> Practice:
