@@ -3,7 +3,7 @@
 #   make demo    train a small GPT, watch it, compare it with the paper, write demo/
 #   make test    lint, types, tests, the code blocks of the documents, the wheel as installed
 #   make lint    lint and types alone
-#   make docs    write the generated parts of the documents anew
+#   make docs    write the generated parts of the documents, and the site: build/site/index.html
 #   make bench   list the benchmarks
 #
 # Another interpreter: make demo PYTHON=/path/to/python3.12; options of the demo: make demo ARGS=--retrain
@@ -31,6 +31,7 @@ lint: .venv/ready-test
 
 docs: .venv/ready-test
 	$(PY) docs/generate.py
+	$(PY) -m website
 
 bench:
 	@ls bench/*.py 2>/dev/null || echo "There is no benchmark yet: they come with the faster implementations."

@@ -76,10 +76,10 @@ def _tests(number: int) -> str:
 
 def presets_table() -> str:
     """All presets with their counts."""
-    from transformulary.cli._counts import counts
-    from transformulary.cli._table import size
     from transformulary.cli.presets import HEAD, row
     from transformulary.paper.presets import presets
+    from transformulary.pseudocode.heads import counts
+    from transformulary.tables import size
 
     def cells(preset: Preset) -> list[str]:
         costs = counts(preset.config)

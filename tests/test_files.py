@@ -115,6 +115,39 @@ def test_what_a_killed_process_had_begun_is_removed(tmp_path):
     assert ["new"] == [file.name for file in (tmp_path / "out").iterdir()]
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_to_an_empty_folder_is_filled(tmp_path, there):
+    """What is written through a link, dangling or not, appears where it leads; the link stays."""
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    if there:
+        (tmp_path / "real").mkdir()
+
+    with new_folder(tmp_path / "link") as folder:
+        (folder / "file").write_text("new")
+
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "file").read_text() == "new"
+
+
+def test_where_a_file_system_begins(tmp_path, monkeypatch):
+    """A mount point cannot be replaced by a folder: said before anything is computed."""
+    monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "disk")
+    (tmp_path / "disk").mkdir()
+
+    with pytest.raises(DataError, match="disk is where another file system begins"), new_folder(tmp_path / "disk"):
+        raise AssertionError("it was computed")
+
+
+def test_a_folder_that_another_run_made(tmp_path):
+    """What appears meanwhile is not overwritten, and the message says whose it is."""
+    with pytest.raises(DataError, match="k was made meanwhile by another run"), new_folder(tmp_path / "k") as folder:
+        (folder / "file").write_text("second")
+        write_atomically(tmp_path / "k" / "file", "first")
+
+    assert (tmp_path / "k" / "file").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["k"]
+
+
 def test_a_folder_that_fails_is_not_there(tmp_path):
     """Neither the new folder nor those above it are left where filling it fails."""
     with pytest.raises(ZeroDivisionError), new_folder(tmp_path / "a" / "out") as folder:

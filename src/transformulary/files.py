@@ -89,19 +89,22 @@ def claimed(folder: str | Path) -> Iterator[bool]:
 def new_folder(path: str | Path) -> Iterator[Path]:
     """A folder to be filled in the `with` block; it appears at `path` when that ends, or, if it fails, not at all.
 
-    What a killed process had begun to fill for `path` is removed: its claim ended with it.
+    Where `path` is a link, it appears where that leads.  What a killed process had begun to fill for `path` is
+    removed: its claim ended with it.
 
     Raises:
-        DataError: there is something at `path` other than an empty folder.
+        DataError: there is something at `path` other than an empty folder, or it is where a file system begins.
         OSError: it cannot be written; the error names `path`.
     """
-    path = Path(path)
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+    target = Path(os.path.realpath(path))
+    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise DataError(
             f"{path} exists and is not an empty folder: nothing is overwritten. Name a new one, or remove it."
         )
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    _remove_abandoned(path)
+    if target.is_mount():
+        raise DataError(f"{path} is where another file system begins, and cannot be replaced. Name a new folder in it.")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    _remove_abandoned(target)
     try:
         with claimed(temporary):
             try:
@@ -109,15 +112,34 @@ def new_folder(path: str | Path) -> Iterator[Path]:
                 for file in temporary.iterdir():
                     with file.open("rb") as written:
                         os.fsync(written.fileno())
-                if path.exists():
-                    path.rmdir()
-                os.replace(temporary, path)
+                _appear(temporary, target, path)
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
         if error.filename is None and error.errno:
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
+
+
+def _appear(folder: Path, target: Path, name: str | Path) -> None:
+    """Move a folder to where nothing is, or an empty one; `name` is what the user calls it."""
+    try:
+        if target.exists():
+            target.rmdir()
+        os.replace(folder, target)
+    except OSError:
+        if not target.exists() or not any(target.iterdir()):
+            raise
+        raise DataError(f"{name} was made meanwhile by another run: it stays, and this one is not written.") from None
+
+
+def check_file(path: Path) -> None:
+    """Raise DataError where no file can be written: it is a folder, or in something that is none."""
+    if path.is_dir():
+        raise DataError(f"{path} is a folder. Name a file in it.")
+    nearest = next(folder for folder in path.parents if folder.exists())
+    if not nearest.is_dir():
+        raise DataError(f"{path} cannot be written: {nearest} is no folder.")
 
 
 def _remove_abandoned(path: Path) -> None:

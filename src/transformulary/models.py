@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from transformulary.errors import CheckpointError, TokenError
 from transformulary.files import write_atomically
 from transformulary.formats import (
     TIED,
@@ -34,12 +32,10 @@ from transformulary.formats import (
     unwrapped,
 )
 from transformulary.nn import DTransformer
-from transformulary.tokens import Tokenizer
+from transformulary.tokens import Tokenizer, load_tokenizer
 
 #: The types in which parameters may be stored.
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-#: The files of which a vocabulary that we read is made: the one, or the other two.
-VOCABULARIES = (("tokenizer.json",), ("vocab.json", "merges.txt"))
 
 
 @dataclass(frozen=True)
@@ -71,7 +67,7 @@ def load(where: str | Path) -> Loaded:
     generation = folder / "generation_config.json"
     return Loaded(
         model=_load_model(described),
-        tokenizer=load_tokenizer(folder, described),
+        tokenizer=load_tokenizer(described),
         generation=read_json(generation) if generation.is_file() else {},
     )
 
@@ -146,31 +142,6 @@ class Undrawn(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         drawn = getattr(func, "__module__", "") == nn.init.__name__
         return (*args, *kwargs.values())[0] if drawn else func(*args, **(kwargs or {}))
-
-
-def load_tokenizer(folder: Path, described: Described) -> Tokenizer | None:
-    """The tokenizer of a folder, or in a GGUF file; None if it has none, or none that can be read exactly.
-
-    Raises CheckpointError if it is not the model's.
-    """
-    there = any(all((folder / name).is_file() for name in names) for names in VOCABULARIES)
-    tokenizer = Tokenizer.load(folder) if there else None
-    if tokenizer is None and described.source.vocabulary:
-        with suppress(TokenError):
-            tokenizer = Tokenizer.from_gguf(described.source.vocabulary())
-    ours = described.source.config.get("transformulary")
-    if isinstance(ours, dict) and "tokenizer" in ours and ours["tokenizer"] != (tokenizer and tokenizer.hash):
-        found = "that of another vocabulary" if tokenizer else "missing"
-        raise CheckpointError(
-            f"{folder / 'tokenizer.json'} is {found}, not the one that the model was saved with: "
-            f"every token id would mean something else. Put the right file back."
-        )
-    if tokenizer and tokenizer.N_V > described.config.N_V:
-        raise CheckpointError(
-            f"{folder}: the tokenizer has N_V = {tokenizer.N_V} tokens, the model only N_V = {described.config.N_V}: "
-            f"they do not belong together."
-        )
-    return tokenizer
 
 
 def _json(content: Mapping[str, Any]) -> str:

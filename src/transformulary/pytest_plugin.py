@@ -16,6 +16,6 @@ import pytest
 @pytest.fixture
 def assert_conforms() -> Any:
     """`transformulary.assert_conforms(candidate, against, ...)`: fails with the report's answer."""
-    from transformulary.conform.run import assert_conforms
+    from transformulary.conform.asserted import assert_conforms
 
     return assert_conforms

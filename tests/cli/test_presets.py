@@ -5,10 +5,10 @@ import json
 import pytest
 
 from transformulary.cli import main
-from transformulary.cli._table import size, table
 from transformulary.paper import DTransformerConfig, preset
 from transformulary.paper.presets import families, presets
 from transformulary.paper.symbols import SYMBOLS
+from transformulary.tables import size, table
 
 
 def printed(capsys, *argv):

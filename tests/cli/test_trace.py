@@ -1,5 +1,6 @@
 """transformulary trace."""
 
+import copy
 import json
 import subprocess
 import sys
@@ -61,7 +62,7 @@ def test_from_a_folder_to_values(folder, model, capsys):
     index = json.loads((out / "index.json").read_text(encoding="utf-8"))
     assert (index["model"], index["model_type"], index["tokens"]) == (str(folder), "gpt2", [3, 1, 4])
     (logits,) = [value for value in index["values"] if value["path"] == "10.11:W_u"]
-    assert [name["name"] for name in logits["names"]] == ["lm_head:out", "result_output"]
+    assert [name["name"] for name in logits["names"]] == ["lm_head:out", "unembed.hook_out", "result_output"]
 
 
 def test_a_text(folder, capsys):
@@ -126,6 +127,31 @@ def test_without_a_tokenizer(model, tmp_path, capsys):
     assert status == 2
     assert "has no tokenizer, which --text needs: give the ids themselves, --tokens 1,2,3." in capsys.readouterr().err
     assert trace(tmp_path / "bare", "--tokens", "1")[0] == 0
+
+
+def test_the_tokenizer_of_another_model(folder, capsys):
+    """A text is spelled by the model's own tokenizer or by none."""
+    Tokenizer.train("characters", ["another text"]).save(folder)
+
+    status, out = trace(folder, "--text", "a")
+
+    assert (status, out.exists()) == (2, False)
+    assert "not the one that the model was saved with" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wrong", [np.nan, -np.inf])
+def test_damaged_parameters(model, tmp_path, capsys, wrong):
+    """A number that is not finite is refused where it is used, and nothing is written."""
+    broken = copy.deepcopy(model)
+    with torch.no_grad():
+        next(p for n, p in broken.named_parameters() if n.endswith("0.mlp.W_mlp1.bias"))[3] = wrong
+    save(tmp_path / "model", broken)
+
+    status, out = trace(tmp_path / "model", "--tokens", "1")
+
+    assert (status, out.exists()) == (2, False)
+    says = "theta's b_mlp1[1] has a number that is not finite: the parameters are damaged."
+    assert says in capsys.readouterr().err
 
 
 def test_a_folder_with_something_in_it(folder, capsys):

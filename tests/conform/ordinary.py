@@ -5,7 +5,7 @@ by hand where an engineer would make it, at a layer or, for 0, everywhere.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -34,6 +34,7 @@ class Sizes:
     eps: float = 1e-5
     scaled: bool = True
     embedding_scaled: bool = False
+    qk_norm: bool = False
     windows: tuple = (None, 5)
     base: float = 20000.0
     act: str = "gelu_tanh"
@@ -44,6 +45,7 @@ class Sizes:
 
 
 GPT, LLAMA = Sizes(), Sizes(llama=True, kv_heads=2, eps=1e-6, windows=(None,), act="silu")
+QWEN = replace(LLAMA, qk_norm=True)
 NEO, GEMMA = Sizes(scaled=False), Sizes(embedding_scaled=True)
 EPSILONS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-12)
 
@@ -51,11 +53,12 @@ EPSILONS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-12)
 class Norm(nn.Module):
     """Layer norm, or RMSnorm."""
 
-    def __init__(self, s, slot, layer):
+    def __init__(self, s, slot, layer, width=None):
         super().__init__()
+        width = width or s.width
         self.llama, self.eps, self.slot, self.has = s.llama, s.eps, slot, partial(s.has, layer)
-        self.weight = nn.Parameter(torch.ones(s.width))
-        self.bias = None if s.llama else nn.Parameter(torch.zeros(s.width))
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = None if s.llama else nn.Parameter(torch.zeros(width))
 
     def forward(self, x, of=None):
         of = of or self
@@ -75,6 +78,7 @@ class Norm(nn.Module):
         if self.llama:
             centred = x - mean if has("layer-norm-for-rms") else x
             var = centred.pow(2).mean(dim, keepdim=True)
+            var = var * x.shape[-1] / (x.shape[-1] - 1) if has("rms-sample-variance") else var
         else:
             centred = x if has("rms-for-layer-norm") or has("mean-not-removed") else x - mean
             var = (
@@ -101,10 +105,14 @@ class Attention(nn.Module):
         self.k = nn.Linear(s.width, s.kv_heads * self.d, bias=bias)
         self.v = nn.Linear(s.width, s.kv_heads * self.d, bias=bias)
         self.o = nn.Linear(s.heads * self.d, s.width, bias=bias)
+        self.ln_q = Norm(s, "q", layer, self.d) if s.qk_norm else None
+        self.ln_k = Norm(s, "k", layer, self.d) if s.qk_norm else None
 
     def project(self, layer, x, name):
-        W = layer.weight.T if self.has(f"W_{name}-transposed") else layer.weight
+        turned = self.has(f"W_{name}-transposed") or self.has("all-transposed")
+        W = layer.weight.T if turned else layer.weight
         b = None if self.has(f"no-b_{name}") else layer.bias
+        b = 2 * b if self.has(f"b_{name}-doubled") else b
         return F.linear(x, W, b)
 
     def split(self, y, heads):
@@ -126,6 +134,12 @@ class Attention(nn.Module):
         a, b = y.chunk(2, -1)
         return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 
+    def normed(self, q, k):
+        if not self.s.qk_norm:
+            return q, k
+        q_norm, k_norm = (self.ln_k, self.ln_q) if self.has("q-k-norms-swapped") else (self.ln_q, self.ln_k)
+        return q if self.has("no-q-norm") else q_norm(q), k if self.has("no-k-norm") else k_norm(k)
+
     def mask(self, T):
         has, s = self.has, self.s
         i, j = torch.arange(T)[:, None], torch.arange(T)[None]
@@ -138,6 +152,8 @@ class Attention(nn.Module):
         if has("mask-ahead"):
             i = i + 1
         keep = j <= i if window is None else (j <= i) & (i - j < window)
+        if has("mask-strict-finite") or has("mask-strict-nan"):
+            keep = keep & (i != j)
         if has("mask-strict"):
             keep = keep & ((i != j) | (i == 0))
         return keep.T if has("mask-transposed") else keep
@@ -147,15 +163,22 @@ class Attention(nn.Module):
         q, k, v = self.project(self.q, x, "q"), self.project(self.k, x, "k"), self.project(self.v, x, "v")
         if has("q-k-swapped"):
             q, k = k, q
+        if has("order-kvq"):
+            q, k, v = k, v, q
+        if has("order-vqk"):
+            q, k, v = v, q, k
         if has("k-v-swapped"):
             k, v = v, k
         if has("q-v-swapped"):
             q, v = v, q
         q, k, v = self.split(q, s.heads), self.split(k, s.kv_heads), self.split(v, s.kv_heads)
+        late = has("qk-norm-after-rotation")
+        q, k = (q, k) if late else self.normed(q, k)
         if s.llama:
             q = q if has("rope-not-on-q") else self.rope(q, 1 if has("rope-q-from-1") else 0)
             k = k if has("rope-not-on-k") else self.rope(k)
             v = self.rope(v) if has("rope-on-v") else v
+        q, k = self.normed(q, k) if late else (q, k)
         group = s.heads // s.kv_heads
         by = (
             (lambda t: t.repeat(1, group, 1, 1))
@@ -165,6 +188,8 @@ class Attention(nn.Module):
         y = self.mix(q, by(k)) @ by(v)
         y = y.flip(1) if has("heads-reversed") else y
         B, H, T, d = y.shape
+        if has("heads-merged-interleaved"):
+            return self.output(y.permute(0, 2, 3, 1).reshape(B, T, H * d))
         y = y.reshape(B, T, H * d) if has("heads-not-merged") else y.transpose(1, 2).reshape(B, T, H * d)
         return self.output(y)
 
@@ -174,6 +199,7 @@ class Attention(nn.Module):
         scale = 1.0 if has("no-scale") else 1 / math.sqrt(self.d) if has("scale-added") else scale
         scale = 1 / self.d if has("scale-no-root") else math.sqrt(self.d) if has("scale-inverted") else scale
         scale = 1 / math.sqrt(self.s.width) if has("scale-of-d_e") else scale
+        scale = 1 / self.s.width if has("scale-d_e-no-root") else scale
         scores, keep = q @ k.transpose(-2, -1) * scale, self.mask(T)
         if has("no-softmax"):
             return scores.masked_fill(~keep, 0)
@@ -184,11 +210,9 @@ class Attention(nn.Module):
         fill = (
             0.0
             if has("mask-zero")
-            else -10.0
-            if has("mask-finite-10")
-            else -100.0
-            if has("mask-finite-100")
-            else -torch.inf
+            else -1e9
+            if has("mask-strict-finite")
+            else next((-float(n) for n in (1, 5, 10, 20, 100) if has(f"mask-finite-{n}")), -torch.inf)
         )
         return scores.masked_fill(~keep, fill).softmax(-2 if has("softmax-over-queries") else -1)
 
@@ -196,9 +220,10 @@ class Attention(nn.Module):
         has, b = self.has, self.o.bias
         if b is not None:
             b = b * 0 if has("no-b_o") else b * self.s.heads if has("b_o-per-head") else b
+            b = b * 2 if has("b_o-doubled") else b
         if has("no-W_o"):
             return y if b is None else y + b
-        return F.linear(y, self.o.weight.T if has("W_o-transposed") else self.o.weight, b)
+        return F.linear(y, self.o.weight.T if has("W_o-transposed") or has("all-transposed") else self.o.weight, b)
 
 
 ACTIVATIONS = {
@@ -228,8 +253,10 @@ class MLP(nn.Module):
             if has("gate-up-swapped"):
                 return self.down(self.gate(x) * self.act(self.up(x)))
             return self.down(self.act(self.gate(x)) * (1 if has("no-gate") else self.up(x)))
-        h = self.act(F.linear(x, self.up.weight, None if has("no-b_mlp1") else self.up.bias))
-        return F.linear(h, self.down.weight, None if has("no-b_mlp2") else self.down.bias)
+        b = None if has("no-b_mlp1") else self.up.bias * 2 if has("b_mlp1-doubled") else self.up.bias
+        h = self.act(F.linear(x, self.up.weight, b))
+        b = None if has("no-b_mlp2") else self.down.bias * 2 if has("b_mlp2-doubled") else self.down.bias
+        return F.linear(h, self.down.weight, b)
 
 
 class Block(nn.Module):
@@ -295,6 +322,7 @@ class Ordinary(nn.Module):
                 if self.has("position-stuck")
                 else t + self.has("positions-from-1") + 2 * self.has("positions-from-2")
             )
+            t = (t - 1) % self.s.context if self.has("positions-before") else t
             e = e + self.wpe(t)
         for block in self.blocks:
             e = block(e)
@@ -332,7 +360,14 @@ def config_of(s):
         return DTransformerConfig(**c, tied=True, absent=frozenset())
     biases = frozenset({"b_q", "b_k", "b_v", "b_o", "b_mlp1", "b_mlp2", "b_mlp3", "b_u"})
     return DTransformerConfig(
-        **c, H_kv=s.kv_heads, norm="rms_norm", mlp="gated", positions="rotary", base=s.base, absent=biases
+        **c,
+        H_kv=s.kv_heads,
+        qk_norm=s.qk_norm,
+        norm="rms_norm",
+        mlp="gated",
+        positions="rotary",
+        base=s.base,
+        absent=biases,
     )
 
 
@@ -349,5 +384,6 @@ def theta_of(model, c):
     }  # fmt: skip
     heads = {f"{a}_{q}": (lambda _, l, q=q, kind=kind: (getattr(getattr(m[l].attn, q), kind), c.d_attn))
              for q in "qkv" for a, kind in (("W", "weight"), ("b", "bias"))}  # fmt: skip
-    layers = {"W.W_o": lambda l: m[l].attn.o.weight, "W.b_o": lambda l: m[l].attn.o.bias}
+    norms = {f"W.gamma_{q}": (lambda l, q=q: getattr(m[l].attn, f"ln_{q}").weight) for q in "qk"}
+    layers = norms | {"W.W_o": lambda l: m[l].attn.o.weight, "W.b_o": lambda l: m[l].attn.o.bias}
     return theta_by(c, table, heads=heads, layers=layers).map(np.array)

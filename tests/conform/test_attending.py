@@ -27,6 +27,21 @@ def added(X, Z, w, mask):
     return softmax(scores(X, Z, w) - 1e9 * ~mask) @ (Z @ w.W_v.T + w.b_v)
 
 
+def cosine(X, Z, w, mask):
+    Q, K = (Y / np.sqrt((Y**2).sum(-1, keepdims=True) + 1e-6) for Y in (X @ w.W_q.T + w.b_q, Z @ w.W_k.T + w.b_k))
+    return softmax(np.where(mask, 10 * Q @ K.T, -1e30)) @ (Z @ w.W_v.T + w.b_v)
+
+
+def softmax1(X, Z, w, mask):
+    e = np.exp(np.where(mask, scores(X, Z, w), -np.inf))
+    return e / (1 + e.sum(-1, keepdims=True)) @ (Z @ w.W_v.T + w.b_v)
+
+
+def softened(X, Z, w, mask):
+    e = np.exp(np.where(mask, scores(X, Z, w), -np.inf))
+    return e / (e.sum(-1, keepdims=True) + 1e-6) @ (Z @ w.W_v.T + w.b_v)
+
+
 def safe(X, Z, w, mask):
     return (softmax(np.where(mask, scores(X, Z, w), -1e9)) * mask) @ (Z @ w.W_v.T + w.b_v)
 
@@ -50,7 +65,11 @@ def notes(functions, kind, **options):
     (lambda X, Z, w, mask: safe(X, Z, w, mask) + ~mask.any(-1)[:, None], "note", "gets something else than nothing"),
     (lambda X, Z, w, mask: filled(0)(X, Z, w, mask | True), "not seen", "does not keep to its mask"),
     (filled(0), "not seen", "does not keep to its mask"),
-], ids=["finite", "added", "infinite", "safe", "refusing", "else", "none", "zero"])  # fmt: skip
+    (cosine, "differs", "gets uniform weights"),
+    (softmax1, "agrees", "gets nothing"),
+    (softened, "agrees", "gets nothing"),
+], ids=["finite", "added", "infinite", "safe", "refusing", "else", "none", "zero", "cosine", "softmax1",
+        "softened"])  # fmt: skip
 def test_a_query_that_may_attend_to_nothing(attention, status, says):
     """The row that no decoder's mask has: what attention makes of it is found out, and is one note."""
     ((found, text),) = notes({"attention": attention}, "masks")

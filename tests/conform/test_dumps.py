@@ -183,7 +183,7 @@ def twice(folder):
         (truncated(npy, f"{FILE}.npy"), "cannot be read"),
         (truncated(safetensors, "all.safetensors"), "truncated"),
         (truncated(raw_double, f"{FILE}.f64"), "has 39 bytes, which is no whole number of f64: truncated"),
-        (hostile, "cannot be read: Object arrays cannot be loaded"),
+        (hostile, "cannot be read: it holds Python objects, and these are never read"),
         (pickled, "cannot be read"),
         (huge, "cannot be read"),
         (raw_of_no_known_size, r"10.3 has the shape \(4,\), and \(2, 3\) is right"),

@@ -10,6 +10,9 @@ import pytest
 from transformulary import assert_conforms
 from transformulary.cli import main
 from transformulary.conform import conform
+from transformulary.conform.reference import reference
+from transformulary.conform.report import rows_of
+from transformulary.oracle import record
 
 ROOT = Path(__file__).parents[2]
 GELU = [
@@ -48,6 +51,19 @@ def test_from_the_page_alone(mine):
     assert len(mine.read_text(encoding="utf-8").splitlines()) <= 20
 
 
+@pytest.mark.parametrize("option", ["--markdown", "--junit"])
+@pytest.mark.parametrize(("name", "says"), [
+    ("/", "/ is a folder. Name a file in it."),
+    (".", ". is a folder. Name a file in it."),
+    (__file__ + "/x", f"{__file__}/x cannot be written: {__file__} is no folder."),
+])  # fmt: skip
+def test_where_no_file_can_be(capsys, option, name, says):
+    """It is said before the candidate is looked at, which is not there."""
+    status, said = run(capsys, "missing.py", option, name)
+
+    assert (status, said.out, said.err) == (2, "", f"transformulary conform: {says}\n")
+
+
 def test_all_forms_say_the_same(capsys, tmp_path, mine):
     """JSON, Markdown and JUnit hold the answer; what was not seen is skipped, not passed."""
     files = tmp_path / "report.md", tmp_path / "report.xml"
@@ -73,6 +89,7 @@ def test_agreement_is_status_0(capsys):
 @pytest.mark.parametrize(("args", "says"), [
     (["nowhere.py"], "there is no nowhere.py"),
     (["ours", "--against", "nowhere"], "nowhere"),
+    (["ours", "--against", "gtp2"], "Without a checkpoint, take one of paper, gpt2, llama."),
     (["ours", "--tokens", "a"], "must be ids such as 1,2,3"),
     (["ours", "--text", "hi"], "has no tokenizer"),
     (["ours", "--tokens", "99"], "99"),
@@ -95,14 +112,35 @@ def test_a_model_that_fails_says_where(capsys, tmp_path):
     assert status == 2
     assert "load(folder) failed: ZeroDivisionError: division by zero" in said.err
     assert "mine.py, line 2" in said.err
+    assert "the folder holds the checkpoint of gpt2: --against says which" in said.err
+
+
+def test_a_draft_of_no_file(capsys, tmp_path):
+    """A file that is not there is one sentence for --propose too."""
+    status, said = run(capsys, tmp_path / "mine.py", "--propose")
+
+    assert status == 2
+    assert said.err.startswith("transformulary conform: there is no Python file ")
+
+
+def test_a_draft_is_what_places_takes(capsys, tmp_path):
+    """What --propose prints, saved as it is, is a table for --places."""
+    model, places = ROOT / "examples" / "ordinary_gpt.py", tmp_path / "places.toml"
+
+    status, said = run(capsys, model, "--against", "gpt2", "--propose")
+    places.write_text(said.out, encoding="utf-8")
+    assert status == 0
+    assert "--places places.toml" in said.err
+
+    status, said = run(capsys, model, "--against", "gpt2", "--places", places)
+
+    assert status == 1
+    assert GELU[0] in said.out
 
 
 def test_dumps(capsys, tmp_path):
     """Values written by any program, under its own names."""
     import numpy as np
-
-    from transformulary.conform.reference import reference
-    from transformulary.oracle import record
 
     ref = reference("gpt2")
     values = record("DTransformer", [1, 2, 3], ref.theta, ref.config)
@@ -119,8 +157,9 @@ def test_the_plugin():
     """`assert_conforms` passes what agrees and fails with the report's answer otherwise."""
     assert assert_conforms("ours", "gpt2", decoding=False).agrees
 
-    with pytest.raises(AssertionError, match="the activation is the exact form of GELU"):
+    with pytest.raises(AssertionError) as error:
         assert_conforms(ROOT / "examples" / "ordinary_gpt.py", "gpt2")
+    assert str(error.value).splitlines()[0] == GELU[0]
 
 
 def test_the_report_is_data():
@@ -130,3 +169,26 @@ def test_the_report_is_data():
     assert [(f.key, f.line, f.where) for f in report.faults] == [("act-GELU", "Algorithm 10, line 8", "every layer")]
     assert report.agreement < 1e-14
     assert report.unseen == ()
+
+
+def test_what_rounding_may_change_altogether_is_not_seen():
+    """A line whose rounding may be as large as its value is not passed; one that differs by more still differs."""
+    rows = rows_of([("10.8[l=1]", 0.9, 1.1), ("10.10", 0.9, 0.99), ("10.11", 2.0, 1.1)], ["7"])
+
+    assert [(row.line, row.status) for row in rows] == [
+        ("10.7", "not seen"), ("10.8", "not seen"), ("10.10", "agrees"), ("10.11", "differs"),
+    ]  # fmt: skip
+
+
+def test_heads_are_named():
+    """What no known mistake explains is one sentence for all heads in which it looks the same, and names them."""
+    ref = reference("gpt2")
+    seen = {path: value for path, value in record("DTransformer", [1, 2, 3], ref.theta, ref.config).items()
+            if re.fullmatch(r"10\.6\[l=1\]/5\.2\[h=\d\]", path)}  # fmt: skip
+    cubed = {path: value**3 for path, value in seen.items()}
+    of_one = seen | {path: value for path, value in cubed.items() if "h=2" in path}
+
+    both, second = (conform(values, ref, tokens=[1, 2, 3]) for values in (cubed, of_one))
+
+    assert [(fault.line, fault.where) for fault in both.faults] == [("Algorithm 5, line 2", "layer 1, heads 1, 2")]
+    assert [(fault.line, fault.where) for fault in second.faults] == [("Algorithm 5, line 2", "layer 1, head 2")]

@@ -1,6 +1,7 @@
 """A config is read without weights, from wherever it lies; whatever else lies there is refused in one line."""
 
 import json
+import os
 import shutil
 import tracemalloc
 
@@ -125,6 +126,22 @@ def test_a_gigabyte(tmp_path):
         tracemalloc.stop()
 
     assert peak < 2**27
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs pipes that have names")
+def test_a_pipe(tmp_path):
+    """A config may come through a pipe (`describe <(...)`); one that nobody writes to is not waited for."""
+    os.mkfifo(tmp_path / "config.json")
+    with pytest.raises(CheckpointError, match=r"config\.json is not JSON"):
+        config_of(tmp_path / "config.json")
+    reading, writing = os.pipe()
+    os.write(writing, json.dumps(GPT2 | {"n_layer": 5}).encode())
+    os.close(writing)
+
+    try:
+        assert 5 == config_of(f"/dev/fd/{reading}").L
+    finally:
+        os.close(reading)
 
 
 @pytest.mark.parametrize(

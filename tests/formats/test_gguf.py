@@ -73,6 +73,7 @@ def write(path, fast, kind="F32", more=(), tensors=None, **options):
     if not any(name.startswith("tokenizer.") for name, _ in more):
         writer.add_tokenizer_model("gpt2")
         writer.add_token_list([f"t{v}" for v in range(c.N_V)])
+        writer.add_token_merges(["t 0"])
     for name, value in more:
         kinds = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32, list: writer.add_array}
         kinds[type(value)](name, value)

@@ -188,7 +188,7 @@ def stretched(path):
 
 
 PICKLES = {
-    "code": (lambda path: torch.save({"a": Exploit()}, path), "cannot be read as weights"),
+    "code": (lambda path: torch.save({"a": Exploit()}, path), "more than tensors, or is damaged: it is not read, no"),
     "a plain pickle": (lambda path: path.write_bytes(pickle.dumps({"a": 1})), "damaged, or older than PyTorch 1.6"),
     "an old one": (
         lambda path: torch.save({"a": torch.ones(2)}, path, _use_new_zipfile_serialization=False), "older than PyTorch"
@@ -201,6 +201,12 @@ PICKLES = {
     "packed": (deflated, "packed as torch.save never packs"),
     "empty": (lambda path: path.write_bytes(b""), "is damaged"),
 }  # fmt: skip
+
+
+def test_no_name():
+    """The empty name, which a forgotten variable leaves, is not the current folder."""
+    with pytest.raises(CheckpointError, match="the name of the model is empty"):
+        open_source("")
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # sparse tensors warn

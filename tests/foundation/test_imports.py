@@ -10,30 +10,31 @@ import pytest
 
 from foundation.repository import ROOT, SOURCE, name, source_files
 
-#: Everything below may import these two as well.
-COMMON = {"errors", "files"}
+#: Everything below may import these as well.
+COMMON = {"errors", "files", "tables"}
 
 MAY_IMPORT = {
     "errors": set(),
     "files": set(),
+    "tables": set(),
     "paper": set(),
     "oracle": {"paper"},
     "pseudocode": {"paper", "oracle"},  # of the oracle only oracle.source, its text: NumPy is not loaded
     "nn": {"paper"},
     "formats": {"paper"},
-    "tokens": {"paper"},
+    "tokens": {"paper", "formats"},
     "models": {"paper", "nn", "formats", "tokens"},
     "data": {"tokens"},
     "train": {"paper", "nn", "formats", "tokens", "models", "data"},
     "generate": {"paper", "nn", "tokens", "models"},
-    "conform": {"paper", "oracle", "pseudocode", "nn", "formats", "tokens", "models", "generate"},
+    "conform": {"paper", "oracle", "pseudocode", "nn", "formats", "tokens", "models", "generate", "trace"},
     "pytest_plugin": {"conform"},
     "trace": {"paper", "oracle", "pseudocode"},
     "view": {"paper", "pseudocode", "nn", "formats", "tokens", "models", "generate"},
 }
 
 #: The standard library is enough for these.
-PLAIN = {"errors", "files", "paper", "pseudocode"}
+PLAIN = {"errors", "files", "tables", "paper", "pseudocode"}
 #: These hold no tensor of PyTorch: they serve the oracle, or a reader who has not installed it.
 NO_TORCH = PLAIN | {"oracle", "formats", "tokens", "trace"}
 #: But for the one reader of PyTorch's own files, which imports it when it is called.

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from strategies import d_configs, seeds
 from transformulary import oracle
 from transformulary.errors import ConfigError
-from transformulary.oracle import PRECISIONS, in_precision, lazy_theta, notation, random_theta
+from transformulary.oracle import ACCUMULATED, PRECISIONS, in_precision, lazy_theta, notation, random_theta
 from transformulary.paper import DTransformerConfig
 
 LOW = [name for name in PRECISIONS if name != "float64"]
@@ -239,3 +239,23 @@ def test_overflow_is_infinite():
     assert float(a[0] ** 2) == np.inf
     assert float(notation.sum(a[i] ** 2 for i in range(2))) == np.inf
     assert float(a[1] / (a[1] - a[1])) == np.inf
+
+
+def test_products_summed_in_float32():
+    """ACCUMULATED rounds every product and partial sum to float32, from the first term; PRECISIONS the result alone."""
+    rng = np.random.default_rng(3)
+    a, b = (rng.normal(size=n).astype(np.float32) for n in ((3, 40), (40, 2)))
+    due = np.zeros((3, 2), np.float32)
+    for k in range(40):
+        due = (due + (a[:, [k]] * b[[k]]).astype(np.float32)).astype(np.float32)
+
+    def product(kinds, a, b):
+        narrow = kinds["float32"].narrow
+        return np.asarray(narrow(a.astype(float)) @ narrow(b.astype(float)))
+
+    np.testing.assert_array_equal(product(ACCUMULATED, a, b), due)
+    np.testing.assert_array_equal(product(ACCUMULATED, a[0], b), due[0])
+    np.testing.assert_array_equal(product(ACCUMULATED, a, b[:, 0]), due[:, 0])
+    assert product(ACCUMULATED, a[0], b[:, 0]) == due[0, 0]
+    np.testing.assert_array_equal(product(PRECISIONS, a, b), (a.astype(float) @ b.astype(float)).astype(np.float32))
+    assert not np.array_equal(due, product(PRECISIONS, a, b))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pseudocode.published import CONFIGS
-from transformulary.pseudocode import diff
+from transformulary.pseudocode import FORMATS, diff
 
 
 def lines(a, b):
@@ -74,7 +74,7 @@ def test_llama_against_the_paper():
         "3b  for t ∈ [ℓ_z]: K[:,t] ← rotate(K[:,t], t)",
     ]
     assert added[9:13] == [
-        "2      Y^h ← Attention(X, Z | W_qkv^{h,⌈h/2⌉}, Mask)",
+        "2      Y^h ← Attention(X, Z | W_qkv^{h,⌈h H_kv / H⌉}, Mask)",
         "4  return Ṽ = W_o Y",
         "2  v ← Σ_{i=1..d_e} e[i]²/d_e",
         "3  return ê = e/√(v + 10⁻⁵) ⊙ γ",
@@ -108,16 +108,20 @@ def test_gpt_neo_against_gpt2():
 
 
 def test_other_sizes_are_no_difference():
-    """Models that differ in nothing but sizes have the same pseudocode: the diff is empty."""
+    """Models that differ in nothing but sizes have the same pseudocode: each format says so, and names these sizes."""
     gpt2 = CONFIGS["GPT-2"]
+    other = replace(gpt2, L=3, d_mlp=7)
 
-    assert "" == diff(gpt2, replace(gpt2, L=3, d_mlp=7))
+    assert [row.split()[0] for row in diff(gpt2, other).splitlines()[3:]] == ["parameters", "d_mlp", "L"]
+    for form in FORMATS:
+        page = diff(gpt2, other, form)
+        assert ("Both execute the same lines; these sizes differ:" in page, page.what.differences) == (True, ())
 
 
 @pytest.mark.parametrize("a", CONFIGS)
 def test_a_diff_backwards(a):
-    """The diff of b and a is that of a and b with the signs exchanged; of a model and itself it is empty."""
+    """The diff of b and a is that of a and b with the signs exchanged; a model and itself have none."""
     b = "Llama" if a.startswith("paper") else "paper 10"
 
-    assert "" == diff(CONFIGS[a], CONFIGS[a])
+    assert diff(CONFIGS[a], CONFIGS[a]) == "a and b\nBoth execute the same lines, with the same sizes."
     assert sorted(lines(a, b)) == sorted({"+": "-", "-": "+"}[row[0]] + row[1:] for row in lines(b, a))

@@ -12,8 +12,9 @@ from pseudocode.page_reader import Book
 from pseudocode.published import CONFIGS, SMALL, by_the_oracle, inputs, x, z
 from transformulary import oracle
 from transformulary.paper import DTransformerConfig, EDTransformerConfig, ETransformerConfig
-from transformulary.pseudocode import FORMATS, render
+from transformulary.pseudocode import render
 from transformulary.pseudocode.boxes import box
+from transformulary.pseudocode.describe import printer
 from transformulary.pseudocode.nodes import Document
 from transformulary.pseudocode.specialise import Program
 
@@ -25,7 +26,7 @@ def pages(config, numbers=False, also=(), form="text"):
     """The printed algorithms of a model, as a reader of that format writes them down in text."""
     program = Program(config, numbers)
     names = [*program.executed, *map(program.source.name, also)]
-    printed = FORMATS[form].document(Document(tuple(box(program, name) for name in names)))
+    printed = printer(form).document(Document(tuple(box(program, name) for name in names)))
     return print_reader.pages(form, printed)
 
 

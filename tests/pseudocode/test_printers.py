@@ -15,7 +15,8 @@ from pseudocode.published import CONFIGS
 from pseudocode.test_notation import NOT_PRINTED
 from pseudocode.test_text import VALUES, Names, bigger, leaves, value
 from transformulary import __version__
-from transformulary.paper import SYMBOLS
+from transformulary.paper import SYMBOLS, preset
+from transformulary.paper.presets import presets
 from transformulary.pseudocode import FORMATS, describe, diff, numbers, render
 from transformulary.pseudocode.latex import latex
 from transformulary.pseudocode.mathml import mathml
@@ -48,6 +49,16 @@ def test_every_format_prints_any_model(name, sizes, form):
 
     assert len(expected) >= 4
     assert expected == bare(describe(CONFIGS[name], sizes, form), form)
+
+
+@pytest.mark.parametrize("form", OTHERS)
+def test_every_format_prints_every_preset(form):
+    """So has each format for every preset, with its numbers."""
+    for one in presets().values():
+        expected = bare(describe(one, numbers=True), "text")
+
+        assert len(expected) >= 4
+        assert expected == bare(describe(one, numbers=True, format=form), form), one.name
 
 
 def seen(node, form):
@@ -184,6 +195,33 @@ def test_a_notebook_shows_html(form):
 
     assert bare(render(10), "text") == bare(page._repr_html_(), "html")
     assert str(page) == repr(page)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_head_of_a_model(form):
+    """Above its algorithms each format shows what a model is called, costs, and where its numbers are from."""
+    page = describe(preset("gopher-44m"), numbers=True, format=form)
+    above = re.split(r"### Algorithm|\nAlgorithm|<figure|\\begin\{algorithm\}\[H\]", visible(page, form))[0]
+
+    for words in ("Gopher (gopher-44m)", "43,700,736 parameters (published: 44M)", "87.4 MB", "arXiv:2112.11446"):
+        assert words in above
+    assert "87,293,952 FLOPs a token for matrices" in " ".join(above.split())
+    assert "and W_u tied to W_e." in " ".join(above.replace("\\_", "_").split())
+
+
+def test_a_notebook_shows_the_head():
+    """So does a notebook, of any config too."""
+    shown = describe(CONFIGS["Llama"], name="<mine>")._repr_html_()
+
+    assert "<h2>&lt;mine&gt;</h2>" in shown
+    assert "FLOPs a token" in visible(shown, "html")
+
+
+def visible(page, form):
+    """What of a page is seen: no comments, no preamble."""
+    if form == "latex":
+        return re.sub(r"(?<!\\)%.*", "", page.partition("\\begin{document}")[2].replace("\\allowbreak{}", ""))
+    return re.sub(r"<!--.*?-->|<title>.*?</title>", "", page, flags=re.DOTALL)
 
 
 def test_names_in_html_are_no_markup():

@@ -4,12 +4,14 @@ Each rule lists its violations in a function of the source; it is tested on the 
 """
 
 import ast
+import io
 import re
+from tokenize import COMMENT, generate_tokens
 
 import pytest
 
 from transformulary.oracle import notation
-from transformulary.oracle.source import INDICES, read
+from transformulary.oracle.source import FILES, INDICES, comments, read
 from transformulary.paper import PRACTICES, SLOTS
 from transformulary.paper.masks import MASKS
 from transformulary.pseudocode.specialise import is_size, order
@@ -188,3 +190,15 @@ def test_tables_of_choices_have_the_slots_values():
         slots = [slot for slot, values in (SLOTS | PRACTICES).items() if set(values) == set(table)]
         assert slots, name
         assert all(isinstance(entry, ast.Name | ast.Lambda) for entry in table.values()), name
+
+
+def test_comments_are_found_as_python_finds_them():
+    """Every comment of the oracle, at its line; a # in a string of any kind is none."""
+    texts = [path.read_text(encoding="utf-8") for path in FILES]
+    texts.append('x = "# 1"  # 2\ny = \'"# 3\'  #   4 \nz = """\n# 5 "\n"""  # 6\nw = "\\"# 7"  ## 8')
+
+    for text in texts:
+        tokens = generate_tokens(io.StringIO(text).readline)
+        expected = [(t.start[0], t.string.lstrip("#").strip()) for t in tokens if t.type == COMMENT]
+        assert expected == list(comments(text))
+    assert [says for _, says in comments(texts[-1])] == ["2", "4", "6", "8"]

@@ -187,6 +187,18 @@ def test_patterns(pattern, paths):
         assert chosen(pattern) == paths
 
 
+@pytest.mark.parametrize("stars", ["*" * 99, "*1" * 40, "**1" * 40, "*1**0" * 40])
+def test_many_stars(stars):
+    """However many stars a pattern has, it is answered at once."""
+    with pytest.raises(AlgorithmError, match="no value of this model is at"):
+        chosen(stars + "z")
+
+
+def test_a_star_takes_as_little_as_it_can():
+    """Where what follows a star comes twice, either is found."""
+    assert chosen("**1*]:GE**U") == ["10.8[l=1]:GELU"]
+
+
 def test_everything():
     """`**` is every value."""
     assert chosen("**") == list(oracle.record("DTransformer", [0, 1, 2], theta(), c))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
 from transformulary.cli.generate import TOKENS
@@ -51,10 +50,9 @@ class RunOf:
             "inference": vars(self.inference) | {name: self.told[name] for name in ("tau", "ell_gen")},
         }
 
-    def as_text(self) -> str:
+    def said(self) -> tuple[str, ...]:
         """What the lines of the algorithms do not say, in sentences."""
-        said = [self._data(), self._steps(), *self._sessions(), self._beginning(), self._chance(), USE]
-        return "\n".join(fill(sentence, 100, subsequent_indent="  ") for sentence in said)
+        return (self._data(), self._steps(), *self._sessions(), self._beginning(), self._chance(), USE)
 
     def _data(self) -> str:
         learnt, held = (self.record["corpus"][part] for part in ("learnt from", "held out"))

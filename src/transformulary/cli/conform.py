@@ -4,8 +4,9 @@ CANDIDATE is one of
   FILE.py       functions by the names of the paper (attention, layer_norm, mha, mlp, model...), or load(folder),
                 which returns a PyTorch model; docs/conform.md shows both
   a folder of dumps, or one .npz or .safetensors file: values by path, from a program in any language
-  a folder with a checkpoint
+  a folder with a checkpoint, or a GGUF file
   transformers, ours   what that library computes from the MODEL of --against
+Against golden vectors it is a folder of dumps, one folder or file for a case; docs/porting.md shows it.
 
 The answer stands in the last lines. Exit status: 0 everything seen agrees, 1 something differs, 2 no comparison.
 """
@@ -14,16 +15,20 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transformulary.cli import MODEL_HELP
+
+if TYPE_CHECKING:
+    from transformulary.conform.report import Report
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("candidate", metavar="CANDIDATE", help="what is compared (see above)")
     parser.add_argument(
         "--against", metavar="MODEL", default="gpt2",
-        help=f"what is right, {MODEL_HELP}; or paper, gpt2, llama: a tiny one with random parameters "
-        "(default: %(default)s)",
+        help=f"what is right, {MODEL_HELP}; or paper, gpt2, llama: a tiny one with random parameters; "
+        "or the folder that `vectors write` wrote (default: %(default)s)",
     )  # fmt: skip
     given = parser.add_mutually_exclusive_group()
     given.add_argument("--text", metavar="TEXT", default="", help="what both read (default: 11 ids)")
@@ -33,6 +38,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--rename", metavar="FILE.json", help="names of dumps: {theirs: path} (default: they are paths)"
+    )
+    parser.add_argument(
+        "--tokens-as", choices=("columns", "rows"), help="what tokens are in dumps (default: as the shapes say)"
     )
     parser.add_argument(
         "--no-decoding", action="store_true", help="leave out cache, batches and padding (default: all)"
@@ -45,21 +53,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the report; the exit status is its verdict."""
-    from transformulary.conform.candidates.places import read_table
-    from transformulary.conform.run import conform
-    from transformulary.files import write_atomically
+    from transformulary.conform.vectors import has_vectors
+    from transformulary.files import check_file, write_atomically
 
     if args.propose:
         return _propose(args)
-    report = conform(
-        args.candidate,
-        args.against,
-        tokens=_ids(args.tokens),
-        text=args.text,
-        table=read_table(args.places) if args.places else None,
-        rename=_rename(args.rename),
-        decoding=not args.no_decoding,
-    )
+    for file in filter(None, (args.markdown, args.junit)):
+        check_file(file)
+    report = _of_vectors(args) if has_vectors(args.against) else _of_model(args)
     if args.markdown:
         write_atomically(args.markdown, report.markdown())
     if args.junit:
@@ -68,12 +69,37 @@ def run(args: argparse.Namespace) -> int:
     return report.status
 
 
+def _of_model(args: argparse.Namespace) -> "Report":
+    from transformulary.conform.candidates.places import read_table
+    from transformulary.conform.run import conform
+
+    return conform(
+        args.candidate,
+        args.against,
+        tokens=_ids(args.tokens),
+        text=args.text,
+        table=read_table(args.places) if args.places else None,
+        rename=_rename(args.rename),
+        orientation=args.tokens_as,
+        decoding=not args.no_decoding,
+    )
+
+
+def _of_vectors(args: argparse.Namespace) -> "Report":
+    from transformulary.conform.ported import conform_vectors
+    from transformulary.errors import DataError
+
+    if said := [option for option in ("text", "tokens", "places") if getattr(args, option)]:
+        raise DataError(f"--{said[0]} says nothing about vectors, whose inputs are in their files. Leave it out.")
+    return conform_vectors(args.candidate, args.against, _rename(args.rename), tokens=args.tokens_as or "columns")
+
+
 def _propose(args: argparse.Namespace) -> int:
     from transformulary.conform.candidates.propose import propose
 
     draft = propose(args.candidate, args.against)
     print(draft)
-    print("Save this as places.toml, correct it, and give it to --places.", file=sys.stderr)
+    print("Save this as places.toml, correct it, and give it to --places places.toml.", file=sys.stderr)
     return 0
 
 

@@ -7,8 +7,6 @@ training algorithm with its data, order, batches, optimiser, schedule, steps and
 
 import argparse
 import json
-from collections.abc import Callable
-from typing import Any
 
 from transformulary.pseudocode import FORMATS
 
@@ -37,16 +35,16 @@ def run(args: argparse.Namespace) -> int:
     if args.run:
         return _print_run(args)
     from transformulary import __version__
-    from transformulary.cli._counts import counts
     from transformulary.cli._models import named, numbers
     from transformulary.pseudocode import describe
+    from transformulary.pseudocode.heads import counts
 
     model = named(args.model)
-    page = describe(model.config, numbers(model, args.sizes), args.format)
-    costs = counts(model.config) if model.sized else {}
+    page = describe(model.preset or model.config, numbers(model, args.sizes), args.format, model.word)
     if not args.json:
-        print(f"{HEADS[args.format](_head(model, costs))}\n\n{page}")
+        print(page)
         return 0
+    costs = counts(model.config) if model.sized else {}
     config = {"kind": type(model.config).__name__, "config": model.config.to_dict()} if model.sized else {}
     printed = {**model.facts, **config, **costs, "pseudocode": page, "version": __version__}
     print(json.dumps(printed, indent=1, ensure_ascii=False))
@@ -59,42 +57,15 @@ def _print_run(args: argparse.Namespace) -> int:
     from transformulary.cli._runs import run_of
     from transformulary.errors import ConfigError
     from transformulary.pseudocode import run
+    from transformulary.pseudocode.nodes import Head
 
     if args.sizes == "symbols":
         raise ConfigError("--run prints the numbers of one run; leave --sizes symbols out.")
     found = run_of(args.model)
-    page = run(found.config, found.practice, args.format)
+    page = run(found.config, found.practice, args.format, Head(f"{args.model}, as it was trained", found.said()))
     if args.json:
         printed = {"name": args.model, **found.facts(), "pseudocode": page, "version": __version__}
         print(json.dumps(printed, indent=1, ensure_ascii=False))
     else:
-        head = f"{args.model}, as it was trained\n{found.as_text()}"
-        print(f"{HEADS[args.format](head)}\n\n{page}")
+        print(page)
     return 0
-
-
-def _head(model: Any, costs: dict[str, Any]) -> str:
-    """Name, source, notes and counts."""
-    from textwrap import fill
-
-    from transformulary.cli._counts import as_text
-
-    facts = model.facts
-    said = [f"{facts['title']} ({facts['name']})" if "title" in facts else facts["name"]]
-    said += [fill(facts[key], 100) for key in ("source", "note") if facts.get(key)]
-    said += [f"Sizes: {', '.join(facts['sizes'])}"] if "sizes" in facts else []
-    said += [as_text(costs, model.preset.published if model.preset else "")] if costs else []
-    return "\n".join(said)
-
-
-def _commented(head: str) -> str:
-    return "\n".join(f"% {line}" for line in head.splitlines())
-
-
-#: Format -> how the head stands there.
-HEADS: dict[str, Callable[[str], str]] = {
-    "text": str,
-    "markdown": lambda head: f"```text\n{head}\n```",
-    "latex": _commented,
-    "html": lambda head: f"<!--\n{head.replace('--', '- -')}\n-->",
-}

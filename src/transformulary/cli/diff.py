@@ -1,6 +1,7 @@
 """transformulary diff A B: the lines in which two models differ
 
-Sizes aside: what is compared are the lines that each executes. In colour in a terminal, unless NO_COLOR is set.
+What is compared are the lines that each executes; where these are the same, the sizes. In colour in a terminal, unless
+NO_COLOR is set. Exit status: 0, whatever differs; 2 if there is no such model.
 """
 
 import argparse
@@ -27,11 +28,9 @@ def run(args: argparse.Namespace) -> int:
     from transformulary.cli._models import named
     from transformulary.pseudocode import diff
 
-    page = diff(named(args.a).config, named(args.b).config, args.format, (args.a, args.b))
-    if page:
-        print(coloured(page) if args.format == "text" and _in_colour() else page)
-    else:
-        print(f"{args.a} and {args.b} execute the same lines; `describe` shows their sizes.", file=sys.stderr)
+    a, b = (named(word) for word in (args.a, args.b))
+    page = diff(a.preset or a.config, b.preset or b.config, args.format, (args.a, args.b))
+    print(coloured(page) if args.format == "text" and _in_colour() else page)
     return 0
 
 

@@ -24,8 +24,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the table."""
-    from transformulary.cli._table import table
     from transformulary.paper.presets import families
+    from transformulary.tables import table
 
     if args.json:
         print(json.dumps(list(_objects()), indent=1))
@@ -49,9 +49,9 @@ def row(preset: Preset) -> tuple[object, ...]:
 
 
 def _objects() -> Iterator[dict[str, Any]]:
-    from transformulary.cli._counts import counts
     from transformulary.cli._models import named
     from transformulary.paper.presets import presets
+    from transformulary.pseudocode.heads import counts
 
     for name, preset in presets().items():
         yield {

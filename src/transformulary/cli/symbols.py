@@ -19,7 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print one symbol, or a table of all.  Raises ConfigError for a name that nobody uses."""
-    from transformulary.cli._table import table
+    from transformulary.tables import table
 
     found = list(SYMBOLS.values()) if args.name is None else list(called(args.name)) or [symbol(args.name)]
     if args.json:
@@ -36,7 +36,7 @@ def _object(one: Symbol) -> dict[str, Any]:
 
 
 def _page(one: Symbol) -> str:
-    from transformulary.cli._table import table
+    from transformulary.tables import table
 
     said = [("LaTeX", one.latex), ("element of", one.space), *one.others.items()]
     spelled = one.name if one.unicode == one.name else f"{one.name} ({one.unicode})"

@@ -84,19 +84,19 @@ def _ids(text: str) -> list[int]:
 
 
 def _tokens(described: "Described", args: argparse.Namespace) -> list[int]:
-    from transformulary.tokens import Tokenizer, begin
+    from transformulary.tokens import begin, load_tokenizer
 
-    folder, vocabulary = described.source.folder, described.source.vocabulary
-    if any((folder / name).is_file() for name in ("tokenizer.json", "vocab.json")):
-        tokenizer = Tokenizer.load(folder)
-    elif vocabulary:
-        tokenizer = Tokenizer.from_gguf(vocabulary())
-    else:
-        raise TokenError(f"{folder} has no tokenizer, which --text needs: give the ids themselves, --tokens 1,2,3.")
+    tokenizer = load_tokenizer(described)
+    if tokenizer is None:
+        where = described.source.path
+        raise TokenError(f"{where} has no tokenizer, which --text needs: give the ids themselves, --tokens 1,2,3.")
     return begin(tokenizer, args.bos, args.text) + tokenizer.encode(args.text)
 
 
 def _summary(index: dict[str, Any], out: str) -> str:
     files = len({value["file"] for value in index["values"]})
     tokens = len(index["tokens"])
-    return f"{out}: {len(index['values'])} values of {tokens} tokens in {files} {'file' if files == 1 else 'files'}"
+    return (
+        f"{out}: {len(index['values'])} values of {tokens} {'token' if tokens == 1 else 'tokens'} "
+        f"in {files} {'file' if files == 1 else 'files'}"
+    )

@@ -15,13 +15,15 @@ _HOMES = {
     "candidates.functions": ["Functions"],
     "candidates.places": ["Table"],
     "lockstep": ["Line", "Report", "compare", "see"],
+    "ported": ["conform_vectors"],
     "reference": ["Reference"],
-    "run": ["assert_conforms", "conform"],
+    "asserted": ["assert_conforms"],
+    "run": ["conform"],
     "theta": ["theta_of"],
     "vectors": ["Row", "compare_values", "compare_vectors", "read_vectors", "write_vectors"],
 }
 _MODULE = {name: module for module, names in _HOMES.items() for name in names}
-_TORCH = {"candidates.functions", "candidates.places", "lockstep", "reference", "run", "theta"}
+_TORCH = {"candidates.functions", "candidates.places", "lockstep", "reference", "asserted", "run", "theta"}
 
 __all__ = sorted(_MODULE)
 

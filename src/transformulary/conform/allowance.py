@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transformulary.conform.compared import Comparison, matrix
-from transformulary.oracle.precision import PRECISIONS, in_precision
+from transformulary.conform.compared import Comparison, error_of, matrix
+from transformulary.oracle.precision import ACCUMULATED, in_precision
 from transformulary.oracle.theta import Theta
 from transformulary.oracle.watch import watched
 from transformulary.paper import DTransformerConfig
@@ -44,9 +44,9 @@ class Allowance:
         self.seen, self.config, self.x, self.precision = seen, config, list(x), precision
         self.noise: dict[str, Array] = {}
         self._errors: dict[str, float] = {}
-        kind = PRECISIONS[precision]
+        kind = ACCUMULATED[precision]
         if kind is not None:
-            self._measure(theta, in_precision(theta, precision), kind.narrow)
+            self._measure(theta, in_precision(theta, precision, ACCUMULATED), kind.narrow)
 
     def __call__(self, path: str) -> float:
         if self.precision == "float64":
@@ -59,7 +59,8 @@ class Allowance:
 
         def judge(path: str, value: Array) -> None:
             self._errors[path] = comparison.error(path, exact[path], value)
-            self.noise[path] = value - exact[path]
+            with np.errstate(invalid="ignore"):  # masked scores are minus infinity in both
+                self.noise[path] = np.where(value == exact[path], 0.0, value - exact[path])
             comparison.passed(path)
 
         self._run(theta, lambda a: a, exact.__setitem__)
@@ -74,3 +75,28 @@ class Allowance:
             return list(theirs.T) if isinstance(value, list) else theirs
 
         watched(hook).DTransformer(self.x, theta, self.config)
+
+
+def logits_allowance(config: DTransformerConfig, x: Sequence[int], theta: Theta, precision: str = "float64") -> float:
+    """The relative error of a whole run's logits that counts as agreement, for a run in `precision`.
+
+    What the oracle loses from line 1 to the logits of line 11, in that precision, times the factor.  Float64 is taken
+    to lose what float32 does, in proportion to their roundings.
+    """
+    measured = "float32" if precision == "float64" else precision
+    loss = error_of(_logits(config, x, theta), _logits(config, x, in_precision(theta, measured, ACCUMULATED)))
+    allowed = FACTOR * max(loss, UNIT[measured])
+    return max(EXACT, allowed * UNIT["float64"] / UNIT["float32"]) if precision == "float64" else allowed
+
+
+def _logits(config: DTransformerConfig, x: Sequence[int], theta: Theta) -> Array:
+    """What line 11 gives to its softmax."""
+    products: list[Any] = []
+
+    def hook(path: str, value: Any) -> Any:
+        if path == "10.11:W_u":
+            products.append(value)
+        return value
+
+    watched(hook).DTransformer(list(x), theta, config)
+    return np.asarray(products[0] + theta.b_u[:, None], np.float64)

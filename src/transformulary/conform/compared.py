@@ -18,12 +18,17 @@ STREAM = INCREMENTS | {"3", "3a"}
 
 
 def error_of(ours: Array, theirs: Array) -> float:
-    """The largest difference relative to the largest number of ours; infinite for another shape or no number."""
+    """The largest difference relative to the largest finite number of ours; infinite for another shape or no number.
+
+    Infinities, such as those of masked scores, agree with themselves; so does what is no number, since what is
+    computed from theirs is none either.
+    """
     if np.shape(ours) != np.shape(theirs):
         return float("inf")
-    scale = float(np.abs(ours).max()) or 1.0
+    scale = float(np.abs(ours, where=np.isfinite(ours), out=np.zeros(np.shape(ours))).max()) or 1.0
     with np.errstate(invalid="ignore"):
-        error = float(np.abs(theirs - ours).max()) / scale
+        same = (theirs == ours) | (np.isnan(theirs) & np.isnan(ours))
+        error = float(np.where(same, 0.0, np.abs(theirs - ours)).max()) / scale
     return error if error == error else float("inf")
 
 
@@ -45,11 +50,15 @@ class Comparison:
 
     def error(self, path: str, ours: Array, theirs: Array) -> float:
         """The error of a value, and of what its line adds, whichever is larger."""
-        error, base = error_of(ours, theirs), self.stream
-        adds = parse(path).steps[-1].label in INCREMENTS and "/" not in path and not self.unseen
-        if adds and base is not None and np.shape(base) == np.shape(theirs):
+        error, base = error_of(ours, theirs), self.base(path)
+        if base is not None and np.shape(base) == np.shape(theirs):
             return max(error, error_of(ours - base, theirs - base))
         return error
+
+    def base(self, path: str) -> Array | None:
+        """The X to which the line of a value adds; None for a line that does not, or where X was not seen."""
+        adds = parse(path).steps[-1].label in INCREMENTS and "/" not in path and not self.unseen
+        return self.stream if adds else None
 
     def passed(self, path: str) -> None:
         """A value that was seen has been dealt with."""

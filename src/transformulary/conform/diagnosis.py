@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.conform.compared import Comparison, matrix
-from transformulary.conform.mistakes import MISTAKES, NAMES, ORDER, Mistake, acts_at
+from transformulary.conform.description import Base, Heads, describe
+from transformulary.conform.mistakes import BY_KEY, MISTAKES, NAMES, ORDER, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
-from transformulary.conform.replay import Replay, first_members
+from transformulary.conform.replay import OFF, Replay, first_members
 from transformulary.conform.search import EXACT, Compute, Explanation, Mistakes, Search, tried
 from transformulary.oracle.path import parse
 from transformulary.oracle.source import read
@@ -28,7 +29,8 @@ from transformulary.paper import DTransformerConfig
 
 Array = NDArray[Any]
 
-
+#: The norms' lines of Algorithm 10: what they add last.
+BETA = {"5": "beta_1", "7": "beta_2", "10": "beta"}
 #: Where many lines were not seen, mistakes are sought with the first tokens: so few, if they show the difference.
 FEW = (6, 12, 24, 48)
 
@@ -111,7 +113,7 @@ class Lockstep:
         self.errors[path] = error
         if error > self.allowed(path):
             self.findings.append(self._explain(path, matrix(ours), theirs, error, ":" in path))
-        elif self.projection and ":" not in path and "/" not in path:
+        elif self.projection and ":" not in path and "/" not in path and not self._entered(path):
             self._project(self.projection, path, matrix(ours), theirs)
         self._comparison.passed(path)
 
@@ -127,14 +129,32 @@ class Lockstep:
         gap = tuple(dict.fromkeys(n for n in unseen if n not in ("1", "2") or "3" not in unseen))
         if self.order:
             found = self._of_another_order(path, ours, theirs)
-        elif inside or gap:
+        elif inside or gap or self._entered(path):
             found = self._nonlocal(path, ours, theirs, map(self._level, range(self.config.L + 1)))
             self.adopted |= {mistake.key: layer for mistake, layer in found.mistakes} if found else {}
         else:
             found = self._search(path, lambda on: matrix(self._watch.again(on)), ours, theirs, [self._level(0)])
         if found:
             return Finding(path, error, self.allowed(path), found.mistakes, found.remaining, found.alike, since=gap)
-        return Finding(path, error, self.allowed(path), about=describe(ours, theirs), since=gap)
+        return Finding(path, error, self.allowed(path), about=self._about(path, ours, theirs), since=gap)
+
+    def _about(self, path: str, ours: Array, theirs: Array) -> str:
+        """What the difference looks like, beside what the line adds something to."""
+        step, X, base, heads = parse(path), self._comparison.base(path), None, None
+        label, l = step.steps[0].label, step.layer - 1
+        if X is not None:
+            base = Base(X, "X", "what the line adds")
+        elif label in BETA and len(step.steps) == 1 and not step.name:
+            beta = getattr(self.theta, BETA[label])
+            column = (beta if label == "10" else beta[l])[:, None]
+            base = Base(column + np.zeros_like(ours), "beta", "what beta is added to")
+        if X is not None and label == "6":
+            heads = Heads(self.theta.W[l].W_o, self.theta.W[l].b_o, self.config.H)
+        return describe(ours, theirs, base, heads, self.allowed(path))
+
+    def _entered(self, path: str) -> bool:
+        """Whether values inside this line were seen: it cannot be computed again by itself, from ours."""
+        return any(p != path and p.startswith((f"{path}/", f"{path}:")) for p in self.seen)
 
     def _of_another_order(self, path: str, ours: Array, theirs: Array) -> Explanation | None:
         """Another order of the lines, alone or with further mistakes in every layer."""
@@ -150,6 +170,11 @@ class Lockstep:
     ) -> Explanation | None:
         """Mistakes since the last value that was seen: what explains the first tokens is tried on all of them."""
         replay = partial(Replay, path, theta=self.theta, config=self.config, adopted=self.adopted, order=order)
+        if self.adopted and not order:
+            usual = replay(self.seen, self.x)
+            if known := self._adopted(path, usual, theirs):
+                return known
+            ours = usual({})
         levels, plain = list(levels), not any("/" in p for p in (path, *self.seen))
         for few in (n for n in FEW if plain and n < len(self.x) / 2):
             seen = {p: value[:, :few] for p, value in self.seen.items() if np.ndim(value) == 2}
@@ -159,12 +184,21 @@ class Lockstep:
                 break
         return self._search(path, replay(self.seen, self.x), ours, theirs, levels)
 
+    def _adopted(self, path: str, replay: Replay, theirs: Array) -> Explanation | None:
+        """What is known to be wrong, where that explains this value as well: the mistakes that change it."""
+        value = replay({})
+        remaining = self._comparison.error(path, value, theirs)
+        if remaining > max(self.allowed(path), EXACT):
+            return None
+        acting = [k for k in self.adopted if not np.array_equal(replay({k: OFF}), value)]
+        return Explanation(tuple((BY_KEY[key], self.adopted[key]) for key in acting), remaining)
+
     def _search(
         self, path: str, compute: Compute, ours: Array, theirs: Array, levels: Iterable[list[Mistakes]]
     ) -> Explanation | None:
         error, bound = partial(self._comparison.error, path, theirs=theirs), max(self.allowed(path), EXACT)
-        logs = path == "10.11" and bool(theirs.min() > 0)
-        return Search(compute, error, ours, theirs, bound, levels, logs).explanation()
+        logs, firsts = path == "10.11" and bool(theirs.min() > 0), 4 if isinstance(compute, Replay) else 12
+        return Search(compute, error, ours, theirs, bound, levels, logs, firsts).explanation()
 
     def _level(self, layer: int) -> list[Mistakes]:
         """The mistakes of lines that have been computed: everywhere, or in one layer, of lines in layers."""
@@ -176,53 +210,3 @@ class Lockstep:
 def value_lines(config: DTransformerConfig) -> list[str]:
     """The lines of Algorithm 10 that compute a value in this model: not loops, and 3a only where there is one."""
     return [n for n in read().lines(10) if n != "4" and (n != "3a" or config.embedding_norm)]
-
-
-def describe(ours: Array, theirs: Array) -> str:
-    """What a difference looks like: another shape, scaled, shifted, permuted, or where it is."""
-    if np.shape(ours) != np.shape(theirs):
-        return f"its shape is {np.shape(theirs)}, and should be {np.shape(ours)}"
-    if not np.all(np.isfinite(theirs)):
-        return f"{int((~np.isfinite(theirs)).sum())} of {theirs.size} numbers are not finite"
-    if ours.ndim != 2:
-        return "all of it differs"
-    close = 1e-4 * float(np.abs(ours).max())
-    for what, candidate in _rearranged(ours, theirs):
-        if np.abs(candidate - theirs).max() <= close:
-            return what
-    return _where(np.abs(theirs - ours) > close * 1e-4)
-
-
-def _rearranged(ours: Array, theirs: Array) -> Iterable[tuple[str, Array]]:
-    scale = float((ours * theirs).sum() / (ours * ours).sum()) if ours.any() else 1.0
-    yield f"it is the right value times {scale:.6g}", scale * ours
-    yield "a constant is added", ours + float((theirs - ours).mean())
-    if ours.shape[0] == ours.shape[1]:
-        yield "it is transposed", ours.T
-    yield "it is shifted by one token", np.hstack([theirs[:, :1], ours[:, :-1]])
-    yield "it is shifted by one token", np.hstack([ours[:, 1:], theirs[:, -1:]])
-    yield "its rows are permuted", ours[_matching(ours, theirs)]
-    yield "its tokens are permuted", ours[:, _matching(ours.T, theirs.T)]
-
-
-def _matching(ours: Array, theirs: Array) -> Any:
-    """For every row of theirs, the row of ours that is nearest."""
-    distance = (theirs**2).sum(1)[:, None] - 2 * theirs @ ours.T + (ours**2).sum(1)[None]
-    return distance.argmin(1)
-
-
-def _where(wrong: Array) -> str:
-    rows, columns = np.flatnonzero(wrong.any(1)) + 1, np.flatnonzero(wrong.any(0)) + 1
-    parts = []
-    if len(columns) < wrong.shape[1]:
-        parts.append(f"tokens {_ranges(columns)} of {wrong.shape[1]} differ")
-    if len(rows) < wrong.shape[0]:
-        parts.append(f"rows {_ranges(rows)} of {wrong.shape[0]} differ")
-    return ", ".join(parts) or "all rows and tokens differ"
-
-
-def _ranges(numbers: Array) -> str:
-    """1-3, 7, 9-12 (the first few)."""
-    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
-    text = [f"{run[0]}" if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
-    return ", ".join(text[:5]) + (", ..." if len(text) > 5 else "")

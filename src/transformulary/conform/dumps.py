@@ -2,8 +2,8 @@
 
 A dump is a folder, or one `.npz` or `.safetensors` file.  In a folder every `.npy`, `.f32` and `.f64` file is one
 value, named like the file, and `.npz` and `.safetensors` files hold several; `.f32` and `.f64` are plain
-little-endian numbers, the last axis fastest, whose shapes stand in `shapes.json`, {"name": [rows, columns]}, or are
-known to the caller.
+little-endian numbers, the last axis fastest, whose shapes stand in `shapes.json`, {"name": [rows, columns]}, in the
+`index.json` of a trace, or are known to the caller.
 A name is a path, `10.6[l=1]/5.3`, or its form for file names, `10.6[l=1]+5.3`, or one that a renaming table knows.
 """
 
@@ -23,6 +23,7 @@ from transformulary.errors import AlgorithmError, DataError, UserError
 from transformulary.formats.header import read_header
 from transformulary.formats.strict import parse_object
 from transformulary.oracle.path import from_filename, parse
+from transformulary.oracle.precision import PRECISIONS
 
 Array = NDArray[Any]
 Rename = Mapping[str, str | None]
@@ -68,19 +69,23 @@ def _entries(place: Path) -> Iterator[tuple[Path, str, Array]]:
     if not place.exists():
         raise DataError(f"{place} does not exist. A dump is a folder, or one .npz or .safetensors file.")
     files = sorted(place.iterdir()) if place.is_dir() else [place]
+    raw = next((file for file in files if file.suffix in RAW), None)
+    shapes = _shapes(raw.parent) if raw else None
     for file in files:
         if file.suffix == ".json" or file.name.startswith("."):
             continue  # says something about values, and holds none
-        if file.suffix not in READERS:
-            raise DataError(f"{file} is none of {', '.join(READERS)}: what is in it, nobody can tell.")
+        if file.suffix not in (*READERS, *RAW):
+            raise DataError(f"{file} is none of {', '.join([*READERS, *RAW])}: what is in it, nobody can tell.")
         try:
-            read = READERS[file.suffix](file)
+            read = _read_raw(file, shapes) if file.suffix in RAW else READERS[file.suffix](file)
         except UserError:
             raise
         except Exception as wrong:  # whatever NumPy's reader trips over in bytes that are no such file
             if isinstance(wrong, OSError) and wrong.filename:
                 raise  # not the bytes: it cannot be opened
             reason = " ".join(str(wrong).split()) or type(wrong).__name__
+            if "pickle" in reason:
+                reason = "it holds Python objects, and these are never read: they can run code"
             raise DataError(f"{file} cannot be read: {reason}") from None
         for name, array in read.items():
             if array.dtype.kind not in "fiub":
@@ -146,8 +151,9 @@ def _shaped(array: Array, path: str, where: Path, known: Mapping[str, tuple[int,
     """The array with tokens as columns, without a batch of one; plain numbers in the shape that is known."""
     rows = tokens == "rows"
     if known is None:
-        if where.suffix in RAW and not _shapes(where).exists():
-            raise DataError(f"{where} has no shape: write {_shapes(where)}, such as {{{where.stem!r}: [12, 7]}}.")
+        shapes = where.with_name("shapes.json")
+        if where.suffix in RAW and not (shapes.exists() or where.with_name("index.json").exists()):
+            raise DataError(f"{where} has no shape: write {shapes}, such as {{{where.stem!r}: [12, 7]}}.")
         return array.swapaxes(-1, -2) if rows and array.ndim > 1 else array
     due = known[path]
     theirs = (*due[:-2], *due[:-3:-1]) if rows else due  # the shape as they have it
@@ -194,30 +200,47 @@ def _read_numpy(file: Path) -> dict[str, Array]:
         return {name: found[name] for name in found.files}
 
 
-def _shapes(file: Path) -> Path:
-    return file.with_name("shapes.json")
+def read_index(place: Path) -> dict[str, Any]:
+    """The `index.json` that `trace` wrote beside its values; nothing where there is none.  Raises DataError."""
+    file = place / "index.json"
+    index = parse_object(file.read_bytes(), file) if file.is_file() else {}
+    if "transformulary" not in index:
+        return {}
+    try:
+        shapes = {Path(entry["file"]).stem: entry["shape"] for entry in index["values"]}
+        right = index["precision"] in PRECISIONS and all(type(v) is int for v in index["tokens"])
+    except (KeyError, TypeError):
+        right = False
+    if not right:
+        raise DataError(f"{file} is not as `transformulary trace` writes it.")
+    return index | {"shapes": shapes}
 
 
-def _read_raw(file: Path) -> dict[str, Array]:
-    """Plain numbers: in the shape that shapes.json says, or, without it, one after another."""
+def _shapes(folder: Path) -> Mapping[str, Any] | None:
+    """{name: shape} as `shapes.json` says, or the index of a trace; None without them."""
+    file = folder / "shapes.json"
+    return parse_object(file.read_bytes(), file) if file.exists() else read_index(folder).get("shapes")
+
+
+def _read_raw(file: Path, shapes: Mapping[str, Any] | None) -> dict[str, Array]:
+    """Plain numbers: in the shape that is said, or, without it, one after another."""
     width, size = int(file.suffix[2:]) // 8, file.stat().st_size
     if size % width:
         raise DataError(f"{file} has {size} bytes, which is no whole number of {file.suffix[1:]}: truncated.")
     array = np.fromfile(file, f"<f{width}")
-    if not _shapes(file).exists():
+    if shapes is None:
         return {file.stem: array}
-    shape = parse_object(_shapes(file).read_bytes(), _shapes(file)).get(file.stem)
+    shape = shapes.get(file.stem)
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
-        raise DataError(f"{_shapes(file)} gives no shape of {file.stem}: a list of whole numbers.")
+        raise DataError(f"{file.parent}: shapes.json gives no shape of {file.stem}: a list of whole numbers.")
     if prod(shape) != array.size:
         raise DataError(f"{file} has {array.size} numbers, and the shape {shape} needs {prod(shape)}.")
     return {file.stem: array.reshape(shape)}
 
 
-RAW = {".f32", ".f64"}
+RAW = (".f32", ".f64")
 READERS: dict[str, Callable[[Path], dict[str, Array]]] = {
     ".npz": _read_numpy,
     ".npy": _read_numpy,
     ".safetensors": read_safetensors,
-    **dict.fromkeys(sorted(RAW), _read_raw),
 }

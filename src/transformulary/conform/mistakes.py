@@ -41,6 +41,7 @@ EMBEDDING = (
     _mistake("10.2", "no-positions", "no positional embedding is added", POS, "0"),
     _mistake("10.2", "positions-from-1", "positions are counted one too high", POS, POS.replace("t,", "t + 1,")),
     _mistake("10.2", "positions-from-2", "positions are counted two too high", POS, POS.replace("t,", "t + 2,")),
+    _mistake("10.2", "positions-before", "positions are counted one too low, so the first token has the last position", POS, POS.replace("t,", "(t - 1) % c.ell_max,")),
     _mistake("10.2", "position-stuck", "every token has the position of the first", POS, POS.replace("t,", "0,")),
     _mistake(
         "10.2", "embedding-scaled", "the token embedding is multiplied by sqrt(d_e)",
@@ -58,12 +59,14 @@ SCORES = (
     _mistake("4.6", "scale-no-root", "scores are divided by d_attn instead of its root", SCALED, "S / d_attn"),
     _mistake("4.6", "scale-inverted", "scores are multiplied by sqrt(d_attn) instead of divided", SCALED, "S * sqrt(d_attn)"),
     _mistake("4.6", "scale-of-d_e", "scores are divided by sqrt(d_e) instead of sqrt(d_attn)", SCALED, "S / sqrt(X.shape[0])"),
+    _mistake("4.6", "scale-d_e-no-root", "scores are divided by d_e instead of sqrt(d_attn)", SCALED, "S / X.shape[0]"),
     _mistake("4.6", "softmax-over-queries", "softmax normalises over the queries instead of the keys", f"softmax({SCALED})", f"softmax(({SCALED}).T).T"),
     _mistake("4.6", "no-softmax", "softmax is missing", f"softmax({SCALED})", f"where(Mask(t_z, t_x), {SCALED}, 0)"),
     _mistake("4.6", "mask-after-softmax", "masked weights are set to 0 after softmax, so weights do not sum to 1", f"softmax({SCALED})", f"where(Mask(t_z, t_x), softmax({SCALED}), 0)", "4.5", "where(Mask(t_z, t_x), S, -inf)", "S"),
     _mistake("4.5", "mask-zero", "masked scores become 0 instead of minus infinity", "-inf", "0"),
-    _mistake("4.5", "mask-finite-10", "masked scores become -10, which is not small enough", "-inf", "-10.0 * SCALE[c.scale](d_attn)"),
-    _mistake("4.5", "mask-finite-100", "masked scores become -100, which is not small enough", "-inf", "-100.0 * SCALE[c.scale](d_attn)"),
+    *(_mistake("4.5", f"mask-finite-{n}", f"masked scores become -{n}, which is not small enough", "-inf", f"-{n}.0 * SCALE[c.scale](d_attn)") for n in (1, 5, 10, 20, 100)),
+    _mistake("4.5", "mask-strict-finite", "the mask leaves out the token itself, and the first token attends to all alike", "where(Mask(t_z, t_x), S, -inf)", "where(Mask(t_z, t_x) & (t_z != t_x), S, -1e9)"),
+    _mistake("4.6", "mask-strict-nan", "the mask leaves out the token itself, so that the first token is no number", f"softmax({SCALED})", f"softmax_or_nan(where(Mask(t_z, t_x) & (t_z != t_x), {SCALED}, -inf))"),
     _mistake("4.5", "mask-added", "-10000 is added to masked scores, and the scores are that large", "-inf", "S - 10000.0"),
 )  # fmt: skip
 
@@ -71,18 +74,26 @@ PROJECTIONS = (
     _mistake("4.1", "q-k-swapped", "the projections of queries and keys are swapped", "W_qkv.W_q @ X + W_qkv.b_q", "W_qkv.W_k @ X + W_qkv.b_k", "4.2", "W_qkv.W_k @ Z + W_qkv.b_k", "W_qkv.W_q @ Z + W_qkv.b_q"),
     _mistake("4.2", "k-v-swapped", "the projections of keys and values are swapped", "W_qkv.W_k @ Z + W_qkv.b_k", "W_qkv.W_v @ Z + W_qkv.b_v", "4.3", "W_qkv.W_v @ Z + W_qkv.b_v", "W_qkv.W_k @ Z + W_qkv.b_k"),
     _mistake("4.1", "q-v-swapped", "the projections of queries and values are swapped", "W_qkv.W_q @ X + W_qkv.b_q", "W_qkv.W_v @ X + W_qkv.b_v", "4.3", "W_qkv.W_v @ Z + W_qkv.b_v", "W_qkv.W_q @ Z + W_qkv.b_q"),
+    _mistake("4.1", "order-kvq", "queries, keys and values are taken in the order K, V, Q", "W_qkv.W_q @ X + W_qkv.b_q", "W_qkv.W_k @ X + W_qkv.b_k", "4.2", "W_qkv.W_k @ Z + W_qkv.b_k", "W_qkv.W_v @ Z + W_qkv.b_v", "4.3", "W_qkv.W_v @ Z + W_qkv.b_v", "W_qkv.W_q @ Z + W_qkv.b_q"),
+    _mistake("4.1", "order-vqk", "queries, keys and values are taken in the order V, Q, K", "W_qkv.W_q @ X + W_qkv.b_q", "W_qkv.W_v @ X + W_qkv.b_v", "4.2", "W_qkv.W_k @ Z + W_qkv.b_k", "W_qkv.W_q @ Z + W_qkv.b_q", "4.3", "W_qkv.W_v @ Z + W_qkv.b_v", "W_qkv.W_k @ Z + W_qkv.b_k"),
+    _mistake("4.1", "b_q-doubled", "the bias b_q is added twice", "+ W_qkv.b_q[:, None]", "+ 2 * W_qkv.b_q[:, None]"),
+    _mistake("4.3", "b_v-doubled", "the bias b_v is added twice", "+ W_qkv.b_v[:, None]", "+ 2 * W_qkv.b_v[:, None]"),
+    _mistake("4.2", "no-b_k", "the bias b_k is missing", "+ W_qkv.b_k[:, None]", "+ 0"),
     _mistake("4.1", "no-b_q", "the bias b_q is missing", "+ W_qkv.b_q[:, None]", "+ 0"),
     _mistake("4.3", "no-b_v", "the bias b_v is missing", "+ W_qkv.b_v[:, None]", "+ 0"),
     _mistake("5.1", "W_q-transposed", "the square matrix W_q is transposed", "W_qkv(W,", "W_qkv(transposed(W, 'W_q'),"),
     _mistake("5.1", "W_k-transposed", "the square matrix W_k is transposed", "W_qkv(W,", "W_qkv(transposed(W, 'W_k'),"),
     _mistake("5.1", "W_v-transposed", "the square matrix W_v is transposed", "W_qkv(W,", "W_qkv(transposed(W, 'W_v'),"),
+    _mistake("5.1", "all-transposed", "the square matrices W_q, W_k, W_v and W_o are all transposed", "W_qkv(W,", "W_qkv(transposed(transposed(transposed(W, 'W_q'), 'W_k'), 'W_v'),", "5.4", "W.W_o @", "W.W_o.T @"),
     _mistake("5.1", "heads-interleaved", "heads take every H-th row of the projections instead of a block of rows", "W_qkv(W,", "W_qkv(interleaved_heads(W),"),
     _mistake("5.1", "groups-by-remainder", "query head h uses key/value head h mod H_kv instead of its block's", "h // (H // H_kv)", "h % H_kv"),
     _mistake("5.3", "heads-not-merged", "heads are not put behind the tokens before they are joined", "rows(Y)", "unmerged(Y)"),
+    _mistake("5.3", "heads-merged-interleaved", "heads are joined number by number instead of one below the other", "rows(Y)", "by_number(Y)"),
     _mistake("5.3", "heads-reversed", "heads are joined in reverse order", "rows(Y)", "rows(Y[::-1])"),
     _mistake("5.4", "W_o-transposed", "the square matrix W_o is transposed", "W.W_o @", "W.W_o.T @"),
     _mistake("5.4", "no-W_o", "the output projection W_o is missing", "W.W_o @ Y", "Y"),
     _mistake("5.4", "no-b_o", "the bias b_o is missing", "+ W.b_o[:, None]", "+ 0"),
+    _mistake("5.4", "b_o-doubled", "the bias b_o is added twice", "W.b_o[:, None]", "2 * W.b_o[:, None]"),
     _mistake("5.4", "b_o-per-head", "the bias b_o is added once per head", "W.b_o[:, None]", "len(W.W_q) * W.b_o[:, None]"),
 )  # fmt: skip
 
@@ -97,6 +108,16 @@ ROTATION = (
     _mistake("4.3b", "rope-not-on-k", "keys are not rotated", "rotate(K[:, t], t, ell_z, c)", "K[:, t]"),
     _mistake("4.3a", "rope-q-from-1", "queries are rotated by one position more than keys", "rotate(Q[:, t], t, ell_z, c)", "rotate(Q[:, t], t + 1, ell_z, c)"),
     _mistake("4.3", "rope-on-v", "values are rotated too", "W_qkv.W_v @ Z + W_qkv.b_v[:, None]", "columns((rotate((W_qkv.W_v @ Z + W_qkv.b_v[:, None])[:, t], t, ell_z, c) for t in range(ell_z)))"),
+)  # fmt: skip
+
+Q_NORMED = "columns((NORM[c.norm](Q[:, t], W_qkv.gamma_q, W_qkv.beta_q, c) for t in range(ell_x)))"
+K_NORMED = "columns((NORM[c.norm](K[:, t], W_qkv.gamma_k, W_qkv.beta_k, c) for t in range(ell_z)))"
+
+QUERIES_KEYS = (
+    _mistake("4.1a", "no-q-norm", "the norm of the queries is missing", Q_NORMED, "Q"),
+    _mistake("4.2a", "no-k-norm", "the norm of the keys is missing", K_NORMED, "K"),
+    _mistake("4.1a", "q-k-norms-swapped", "the norms of queries and keys use each other's parameters", "W_qkv.gamma_q, W_qkv.beta_q", "W_qkv.gamma_k, W_qkv.beta_k", "4.2a", "W_qkv.gamma_k, W_qkv.beta_k", "W_qkv.gamma_q, W_qkv.beta_q"),
+    _mistake("4.1a", "qk-norm-after-rotation", "queries and keys are normed after their rotation, not before", Q_NORMED, "Q", "4.2a", K_NORMED, "K", "4.3a", "rotate(Q[:, t], t, ell_z, c)", "NORM[c.norm](rotate(Q[:, t], t, ell_z, c), W_qkv.gamma_q, W_qkv.beta_q, c)", "4.3b", "rotate(K[:, t], t, ell_z, c)", "NORM[c.norm](rotate(K[:, t], t, ell_z, c), W_qkv.gamma_k, W_qkv.beta_k, c)"),
 )  # fmt: skip
 
 NORM_FORMULA = (
@@ -116,6 +137,7 @@ NORM_FORMULA = (
     _mistake("6r.3", "rms-no-gamma", "the scale gamma is missing", "* gamma", "* 1"),
     _mistake("6r.3", "rms-gamma-plus-1", "the scale is 1 + gamma", "* gamma", "* (1 + gamma)"),
     _mistake("6r.3", "layer-norm-for-rms", "layer norm instead of RMSnorm: the mean is removed", "e / sqrt(v", "(e - sum(e) / d_e) / sqrt(v", "6r.2", "e[i] ** 2", "(e[i] - sum(e) / d_e) ** 2"),
+    _mistake("6r.2", "rms-sample-variance", "the mean of the squares divides by d_e - 1 instead of d_e", "/ d_e", "/ (d_e - 1)"),
     _mistake("6r.3", "rms-in-half", "the norm is computed in half precision", "e / sqrt(v + c.eps)", "half(half(e) / half(sqrt(v + c.eps)))"),
 )  # fmt: skip
 
@@ -167,6 +189,8 @@ MLP = (
     _mistake("10.8", "no-gate", "the gate is missing", " * (theta.W_mlp3[l] @ X_tilde + theta.b_mlp3[l][:, None])", ""),
     _mistake("10.8", "no-b_mlp1", "the bias b_mlp1 is missing", "+ theta.b_mlp1[l][:, None]", "+ 0"),
     _mistake("10.8", "no-b_mlp2", "the bias b_mlp2 is missing", "+ theta.b_mlp2[l][:, None]", "+ 0"),
+    _mistake("10.8", "b_mlp1-doubled", "the bias b_mlp1 is added twice", "+ theta.b_mlp1[l][:, None]", "+ 2 * theta.b_mlp1[l][:, None]"),
+    _mistake("10.8", "b_mlp2-doubled", "the bias b_mlp2 is added twice", "+ theta.b_mlp2[l][:, None]", "+ 2 * theta.b_mlp2[l][:, None]"),
     _mistake("10.8", "residual-overwritten-8", "the MLP is added to the normed X, which overwrites the residual stream", "X + theta.W_mlp2", "X_tilde + theta.W_mlp2"),
     _mistake("10.8", "no-residual-8", "the residual connection around the MLP is missing", "X + theta.W_mlp2", "theta.W_mlp2"),
 )  # fmt: skip
@@ -199,13 +223,13 @@ ORDER = tuple(
 
 #: Every known mistake of a decoder, in the order of the lines.
 MISTAKES: tuple[Mistake, ...] = (
-    *EMBEDDING, *BLOCK, *PROJECTIONS, *ROTATION, *SCORES, *NORM_FORMULA, *MLP, *OUTPUT,
+    *EMBEDDING, *BLOCK, *PROJECTIONS, *QUERIES_KEYS, *ROTATION, *SCORES, *NORM_FORMULA, *MLP, *OUTPUT,
 )  # fmt: skip
 
 BY_KEY = {mistake.key: mistake for mistake in (*MISTAKES, *ORDER)}
 
 #: Algorithms that lines 6 and the norms of Algorithm 10 call.
-_CALLED = {"6": {"4", "4r", "5"}} | {line: {"6", "6r"} for line in ("3a", "5", "7", "10")}
+_CALLED = {"6": {"4", "4r", "5", "6", "6r"}} | {line: {"6", "6r"} for line in ("3a", "5", "7", "10")}
 
 
 def acts_at(mistake: Mistake, label: str) -> bool:

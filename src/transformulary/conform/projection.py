@@ -58,6 +58,10 @@ class Suspicion:
     deviation: float
     gain: float
 
+    def rivals(self, other: Suspicion) -> bool:
+        """Whether both would explain the same: mistakes of one line, in one layer or in all."""
+        return self.mistake.line == other.mistake.line and (self.layer in (0, other.layer) or not other.layer)
+
     @property
     def found(self) -> bool:
         """The mistake is there, with confidence."""
@@ -109,12 +113,15 @@ def _suspicion(mistake: Mistake, layer: int, s: _Sum, everywhere: bool = False) 
     return Suspicion(mistake, layer, everywhere, s.on_residual / s.length, deviation, gain)
 
 
-def independent(suspicions: Iterable[Suspicion]) -> list[Suspicion]:
-    """Of mistakes that were found, one for each line and layer: the one that explains most."""
-    chosen: list[Suspicion] = []
+def independent(suspicions: Iterable[Suspicion]) -> list[tuple[Suspicion, list[Suspicion]]]:
+    """Of mistakes that were found, one for each line and layer: what explains most, and what explains as much."""
+    chosen: list[tuple[Suspicion, list[Suspicion]]] = []
     for s in sorted((s for s in suspicions if s.found), key=lambda s: -s.gain):
-        if not any(s.mistake.line == c.mistake.line and (not s.layer or c.layer in (0, s.layer)) for c in chosen):
-            chosen.append(s)
+        rivals = [entry for entry in chosen if entry[0].rivals(s)]
+        if not rivals:
+            chosen.append((s, []))
+        elif rivals[0][0].gain - s.gain < CERTAIN**2:
+            rivals[0][1].append(s)
     return chosen
 
 

@@ -9,18 +9,20 @@ from typing import Any
 import torch
 
 from transformulary.conform.theta import theta_of
+from transformulary.errors import CheckpointError
 from transformulary.formats import describe, open_source, theta_source
-from transformulary.models import load_tokenizer, save
+from transformulary.models import save
 from transformulary.nn import DTransformer
 from transformulary.oracle import Theta, theta_from
 from transformulary.paper import DTransformerConfig
+from transformulary.tokens import load_tokenizer
 
 
 @dataclass(frozen=True)
 class Reference:
     """The model that is right.
 
-    folder  where its files are; None for a preset
+    folder  where its files are, or the one GGUF file that it is; None for a preset
     model   the same as a fast model, for `save`
     """
 
@@ -61,10 +63,16 @@ def reference(against: Any, seed: int = 0) -> Reference:
     if str(against) in PRESETS and not Path(against).exists():
         model = random_model(PRESETS[str(against)], seed)
         return Reference(str(against), model.config, theta_of(model), model=model)
-    source = open_source(against)
+    try:
+        source = open_source(against)
+    except CheckpointError as error:
+        if Path(against).exists():
+            raise
+        raise CheckpointError(f"{error} Without a checkpoint, take one of {', '.join(PRESETS)}.") from None
     config, array = theta_source(source)
-    tokenizer = load_tokenizer(source.folder, describe(source))
-    return Reference(str(against), config, theta_from(config, array), tokenizer, source.folder)
+    tokenizer = load_tokenizer(describe(source))
+    folder = source.path if source.path.suffix == ".gguf" else source.folder
+    return Reference(str(against), config, theta_from(config, array), tokenizer, folder)
 
 
 def random_model(config: DTransformerConfig, seed: int = 0) -> DTransformer:

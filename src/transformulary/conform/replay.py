@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from transformulary.conform.compared import matrix
 from transformulary.conform.mistakes import BY_KEY, MISTAKES, NAMES, Mistake, acts_at
+from transformulary.errors import AlgorithmError
 from transformulary.oracle.path import parse
 from transformulary.oracle.theta import Theta
 from transformulary.oracle.watch import Watch
@@ -32,6 +33,10 @@ def first_members(path: str) -> bool:
     return not _NOT_THE_FIRST.search(path)
 
 
+#: The layer of a mistake that is to be switched off.
+OFF = -1
+
+
 class Stop(Exception):
     """Ends a run of the oracle early, with a value."""
 
@@ -40,7 +45,7 @@ class Stop(Exception):
 
 
 class Replay:
-    """`Replay(...)(on)` is the value at `path` with the mistakes `on` as well: key -> layer, 0 = every layer.
+    """`Replay(...)(on)` is the value at `path` with the mistakes `on` as well: key -> layer, 0 = every layer, or OFF.
 
     seen     path -> their value; a run goes on with it
     adopted  mistakes that are known to be there
@@ -76,7 +81,7 @@ class Replay:
             self._watch.algorithms.DTransformer(*self.run)
         except Stop as stop:
             return np.asarray(matrix(stop.value))
-        raise AssertionError(f"{self.path} is not computed")
+        raise AlgorithmError(f"{self.path} is not computed with these mistakes.")
 
     def _hook(self, path: str, value: Any) -> Any:
         if path == self.path:
@@ -91,4 +96,4 @@ class Replay:
 def _touched(path: str, on: Mapping[str, int]) -> bool:
     """Whether one of the mistakes acts at this line of Algorithm 10, in this layer."""
     layer, label = parse(path).layer, parse(path).steps[0].label
-    return any(where in (0, layer) and acts_at(BY_KEY[key], label) for key, where in on.items())
+    return any(where in (OFF, 0, layer) and acts_at(BY_KEY[key], label) for key, where in on.items())

@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from transformulary.conform.diagnosis import Finding
-from transformulary.conform.mistakes import Mistake
+from transformulary.conform.mistakes import BY_KEY, Mistake
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.projection import Suspicion, independent
+from transformulary.conform.search import Mistakes
 from transformulary.oracle.path import parse
 
 #: What the lines of Algorithm 10 are, for a reader who does not have the paper at hand.
@@ -84,6 +85,8 @@ class Report:
     unseen: tuple[str, ...] = field(default=())
     #: Known mistakes that cannot be told from rounding in this precision, on this input.
     invisible: tuple[str, ...] = ()
+    #: The token ids on which both ran.
+    tokens: tuple[int, ...] = ()
 
     @property
     def agrees(self) -> bool:
@@ -110,8 +113,8 @@ class Report:
         if self.unseen:
             said.append(f"Not seen by themselves: {_lines_of_10(self.unseen)}.")
         if self.invisible:
-            more = f" and {len(self.invisible) - 3} more" if len(self.invisible) > 3 else ""
-            said.append(f"Not to be told from rounding in {self.precision}: {'; '.join(self.invisible[:3])}{more}.")
+            hidden = "; ".join(dict.fromkeys(self.invisible))
+            said.append(f"Not seen, since in {self.precision} they cannot be told from rounding: {hidden}.")
         return said
 
     def __str__(self) -> str:
@@ -155,7 +158,9 @@ class Report:
 
     @property
     def _head(self) -> str:
-        return f"{self.candidate} against {self.against}: {self.ell} tokens, {self.precision}"
+        return (
+            f"{self.candidate} against {self.against}: {self.ell} token{'s' if self.ell != 1 else ''}, {self.precision}"
+        )
 
     def _table(self) -> list[tuple[str, str, str]]:
         """(what, verdict, numbers) of every note and line, in the order of comparison."""
@@ -166,7 +171,7 @@ class Report:
 
 def _numbers(row: Row) -> str:
     if row.status == UNSEEN:
-        return ""
+        return "rounding alone may change it altogether" if row.compared else ""
     error = f"error {row.error:.1e}" if row.error < float("inf") else "another shape, or not a number"
     return f"{error}, allowed {row.allowed:.0e}" + (f", at {row.at}" if row.status == DIFFERS else "")
 
@@ -177,7 +182,10 @@ def _title(line: str) -> str:
 
 
 def rows_of(errors: Iterable[tuple[str, float, float]], unseen: Sequence[str]) -> tuple[Row, ...]:
-    """Rows from (path, error, allowed) of every value compared, and the lines of Algorithm 10 that were not seen."""
+    """Rows from (path, error, allowed) of every value compared, and the lines of Algorithm 10 that were not seen.
+
+    Where rounding alone may change a value by all of its size, nothing is seen of it either.
+    """
     rows: dict[str, Row] = {}
     for path, error, allowed in errors:
         line = line_of(path)
@@ -185,6 +193,7 @@ def rows_of(errors: Iterable[tuple[str, float, float]], unseen: Sequence[str]) -
         status = DIFFERS if not error <= allowed or (old and old.status == DIFFERS) else AGREES
         worse = old is None or not error / allowed <= old.error / old.allowed
         error, allowed, at = (error, allowed, path) if worse or old is None else (old.error, old.allowed, old.at)
+        status = UNSEEN if status == AGREES and allowed >= 1 else status
         rows[line] = Row(line, status, (old.compared if old else 0) + 1, error, allowed, at)
     rows |= {f"10.{label}": Row(f"10.{label}", UNSEEN) for label in unseen}
     return tuple(sorted(rows.values(), key=lambda row: _order(row.line)))
@@ -217,18 +226,20 @@ def hidden_faults(suspicions: Iterable[Suspicion], findings: Sequence[Finding], 
     """Mistakes that no value shows by itself, found in the pattern of all differences."""
     named = {mistake.line for finding in findings for mistake, _ in finding.mistakes}
     of: dict[str, list[Suspicion]] = {}
-    for s in independent(s for s in suspicions if s.mistake.line not in named):
+    others: dict[str, set[str]] = {}
+    for s, alike in independent(s for s in suspicions if s.mistake.line not in named):
         of.setdefault(s.mistake.key, []).append(s)
-    return tuple(_hidden(group, L) for group in of.values())
+        others.setdefault(s.mistake.key, set()).update(other.mistake.says for other in alike)
+    return tuple(_hidden(group, L, tuple(sorted(others[key]))) for key, group in of.items())
 
 
-def _hidden(group: list[Suspicion], L: int) -> Fault:
+def _hidden(group: list[Suspicion], L: int, others: tuple[str, ...]) -> Fault:
     mistake, weakest = group[0].mistake, max(group, key=lambda s: s.deviation / s.coefficient)
     number, _, label = mistake.line.partition(".")
     sure = f"{weakest.coefficient:.2f} of it is there, give or take {weakest.deviation:.2f}"
     says = f"{mistake.says} (hidden in the rounding of single values: {sure})"
     where = _where({s.layer or (0 if s.everywhere else -1) for s in group}, L)
-    return Fault(mistake.key, f"Algorithm {number}, line {label}", where, says, 0.0, 0.0, ())
+    return Fault(mistake.key, f"Algorithm {number}, line {label}", where, says, 0.0, 0.0, (), others)
 
 
 def invisible_in(suspicions: Iterable[Suspicion]) -> tuple[str, ...]:
@@ -244,13 +255,18 @@ def invisible_in(suspicions: Iterable[Suspicion]) -> tuple[str, ...]:
 
 
 def _fewest(findings: Sequence[Finding]) -> list[Finding]:
-    """Where several mistakes explain a value equally well: those that explain most values."""
+    """Where several mistakes explain a value equally well: those that explain most values, the first in the table."""
     count = Counter(
         key for f in findings for key in {m.key for mistakes in (f.mistakes, *f.alike) for m, _ in mistakes}
     )
+    table = list(BY_KEY)
+
+    def worth(mistakes: Mistakes) -> tuple[int, int]:
+        return sum(count[m.key] for m, _ in mistakes), -sum(table.index(m.key) for m, _ in mistakes)
+
     chosen = []
     for f in findings:
-        best = max((f.mistakes, *f.alike), key=lambda mistakes: sum(count[m.key] for m, _ in mistakes))
+        best = max((f.mistakes, *f.alike), key=worth)
         alike = tuple(mistakes for mistakes in (f.mistakes, *f.alike) if mistakes is not best)
         chosen.append(replace(f, mistakes=best, alike=alike))
     return chosen
@@ -260,6 +276,7 @@ def _instead(mistake: Mistake, f: Finding) -> set[str]:
     """What explains a value as well as this mistake does: other mistakes, or the same in another layer."""
     kept = {(m.key, layer) for m, layer in f.mistakes}
     own = next(layer for m, layer in f.mistakes if m is mistake)
+    kept |= {(mistake.key, 0), (mistake.key, parse(f.path).layer)}  # which is the same here
     new = [(m, at) for mistakes in f.alike if (mistake, own) not in mistakes for m, at in mistakes]
     return {m.says if m is not mistake else f"the same in layer {at}" for m, at in new if (m.key, at) not in kept}
 
@@ -303,15 +320,20 @@ def _where(layers: set[int], L: int) -> str:
     return f"layer{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
+def _heads(findings: Iterable[Finding]) -> str:
+    """The heads in which values differ, by number; "" for values of no head."""
+    heads = sorted({i for f in findings for step in parse(f.path).steps for name, i in step.indices if name == "h"})
+    return f"head{'s' if len(heads) > 1 else ''} {', '.join(map(str, heads))}" if heads else ""
+
+
 def _unknown(findings: list[Finding], L: int) -> list[Fault]:
     """Differences by line and by what they look like."""
-    groups: dict[tuple[str, str], list[Finding]] = {}
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in findings:
-        groups.setdefault((line_of(finding.path), finding.about), []).append(finding)
+        step = parse(finding.path).steps[-1]
+        groups.setdefault((step.number, step.label, finding.about), []).append(finding)
     faults = []
-    for (line, about), group in groups.items():
-        number, _, label = line.rpartition("/")[2].partition(".")
-        label = label.partition(":")[0]
+    for (number, label, about), group in groups.items():
         since = (
             f"; the fault may be in lines {', '.join(dict.fromkeys(group[0].since))} as well, which were not seen"
             if group[0].since
@@ -320,7 +342,7 @@ def _unknown(findings: list[Finding], L: int) -> list[Fault]:
         error = max(f.error for f in group)
         size = f"by {error:.1e} (allowed {group[0].allowed:.0e})" if error < float("inf") else "altogether"
         says = f"differs {size}, and no known mistake explains it: {about}{since}"
-        where = _where({parse(f.path).layer or -1 for f in group}, L)
+        where = ", ".join(filter(None, (_where({parse(f.path).layer or -1 for f in group}, L), _heads(group))))
         faults.append(
             Fault(
                 "", f"Algorithm {number}, line {label}", where, says, error, float("nan"), tuple(f.path for f in group)

@@ -12,12 +12,12 @@ from transformulary.conform.candidates.opened import candidates_of
 from transformulary.conform.candidates.places import Table
 from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
 from transformulary.conform.mistakes import ORDER
-from transformulary.conform.notes import AGREES, DIFFERS, NOTE, Note
+from transformulary.conform.notes import AGREES, DIFFERS, Note
 from transformulary.conform.projection import Suspicion
 from transformulary.conform.reference import Reference, reference
 from transformulary.conform.report import Report, faults_of, hidden_faults, invisible_in, line_of, rows_of
 from transformulary.conform.tokens import compare_ids
-from transformulary.conform.weights import compare_weights
+from transformulary.conform.weights import weight_notes
 from transformulary.errors import CandidateError, TokenError
 
 #: How many tokens are compared where nobody says which; no other size of the tiny models is equal.
@@ -32,18 +32,20 @@ def conform(
     text: str = "",
     table: Table | None = None,
     rename: Mapping[str, str | None] | None = None,
+    orientation: str | None = None,
     decoding: bool = True,
 ) -> Report:
     """Compare a candidate with a reference, line by line, and say what is wrong.
 
     Args:
         candidate: a `torch.nn.Module`; a Python file (of functions, or with `load(folder)`); a folder or file of
-            dumps; a folder with a checkpoint; "transformers" or "ours": that library's model of the reference's
+            dumps; a checkpoint's folder or GGUF file; "transformers" or "ours": that library's model of the reference's
             folder; {path: array}; `Functions`; a `Candidate`.
         against: a folder with a checkpoint, "paper", "gpt2" or "llama" (tiny, random parameters), or a `Reference`.
         tokens: ids from 0; text: what the reference's tokenizer makes ids of.  Default: 11 ids.
         table: where a PyTorch model shows its lines; default: the built-in table of its class.
         rename: names of dumps -> paths.
+        orientation: what tokens are in values and dumps, "columns" or "rows"; default: as the shapes say.
         decoding: whether a PyTorch model is also run with its cache, padded and in a batch.
 
     Raises:
@@ -51,7 +53,9 @@ def conform(
     """
     ref = reference(against)
     x = input_ids(ref, tokens, text)
-    found = candidates_of(candidate, ref, x, text=text, table=table, rename=rename, decoding=decoding)
+    found = candidates_of(
+        candidate, ref, x, text=text, table=table, rename=rename, orientation=orientation, decoding=decoding
+    )
     notes = [note for c in found for note in _notes(c, ref, x, text)]
     errors: list[tuple[str, float, float]] = []
     left: list[tuple[str, float, float]] = []  # the errors that the findings do not set right
@@ -61,9 +65,9 @@ def conform(
         allowed = AllowedHere(c, ref, x)
         noise = None if c.own else allowed.noise
         run = Lockstep(c.seen, ref.config, x, ref.theta, allowed, own=c.own, noise=noise)
-        suspicions += run.projection.suspicions() if run.projection else []
         here = [(path, error, allowed(path)) for path, error in run.errors.items()]
         ordered = _of_another_order(c, ref, x, run.findings)
+        suspicions += run.projection.suspicions() if run.projection and not ordered else []
         errors += here
         left += [entry for entry in here if not ordered or entry[0] == "10.11"]
         findings += ordered or run.findings
@@ -76,13 +80,14 @@ def conform(
         rows=rows_of(errors, unseen), notes=tuple(notes),
         faults=(*faults_of(findings, ref.config.L), *hidden_faults(suspicions, findings, ref.config.L)),
         agreement=_agreement(left, findings), unseen=tuple(unseen),
-        invisible=invisible_in(suspicions),
+        invisible=invisible_in(suspicions), tokens=tuple(x),
     )  # fmt: skip
 
 
 def _of_another_order(c: Candidate, ref: Reference, x: Sequence[int], findings: Sequence[Finding]) -> list[Finding]:
     """What explains the output of a model whose lines stand in another order; nothing if that does not."""
-    if c.own or "10.11" not in c.seen or all(finding.mistakes for finding in findings):
+    alone = len(findings) == 1 and len(c.seen) > 1  # another order shows at several of the lines that are seen
+    if c.own or "10.11" not in c.seen or alone or all(finding.mistakes for finding in findings):
         return []
     output = replace(c, seen={"10.11": c.seen["10.11"]})
     run = Lockstep(output.seen, ref.config, x, ref.theta, AllowedHere(output, ref, x), order=True)
@@ -136,23 +141,9 @@ def _notes(c: Candidate, ref: Reference, x: Sequence[int], text: str) -> list[No
     if c.x is not None:
         wrong = compare_ids(c.x, x, ref.tokenizer, text)
         notes.append(Note("tokens", DIFFERS if wrong else AGREES, wrong or f"{len(x)} ids"))
-    if c.weights:
-        notes += _weight_notes(c, ref)
+    if c.weights or c.buffers:
+        notes += weight_notes(c.weights, ref.theta, ref.config, c.buffers)
     return [*notes, *c.notes]
-
-
-def _weight_notes(c: Candidate, ref: Reference) -> list[Note]:
-    matches = compare_weights(c.weights, ref.theta, ref.config)
-    good = sum(m.status == "agrees" for m in matches)
-    notes = [Note("weights", AGREES, f"{good} of {len(matches)} tensors are the same")] if good else []
-    grouped: dict[tuple[str, str], list[str]] = {}
-    for match in matches:
-        if match.status != "agrees":
-            grouped.setdefault((match.how, match.status), []).append(match.name)
-    for (how, status), names in grouped.items():
-        some = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-        notes.append(Note("weights", DIFFERS if status == "differs" else NOTE, f"{some}: {how}"))
-    return notes
 
 
 def _agreement(errors: Sequence[tuple[str, float, float]], findings: Sequence[Finding]) -> float | None:
@@ -161,12 +152,3 @@ def _agreement(errors: Sequence[tuple[str, float, float]], findings: Sequence[Fi
         return None
     wrong = {finding.path: finding.remaining for finding in findings}
     return max((wrong.get(path, error) for path, error, _ in errors), default=0.0)
-
-
-def assert_conforms(candidate: Any, against: Any, **options: Any) -> Report:
-    """Raise AssertionError, whose message is the report, unless `conform` finds that everything seen agrees."""
-    __tracebackhide__ = True
-    report = conform(candidate, against, **options)
-    if not report.agrees:
-        raise AssertionError(f"\n{report}")
-    return report

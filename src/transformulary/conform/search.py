@@ -25,8 +25,8 @@ Mistakes = tuple[tuple[Mistake, int], ...]
 EXACT = 1e-11
 #: Explanations that leave at most this multiple of what the best one leaves are as good.
 ALIKE = 3.0
-#: Numbers of a value by which pairs are chosen, pairs that are tried, and first ones of a pair whose second is sought.
-NUMBERS, PAIRS, FIRST = 4096, 60, 4
+#: Numbers of a value by which pairs are chosen, and pairs that are tried.
+NUMBERS, PAIRS = 4096, 60
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class Search:
     bound    the error that counts as explained
     levels   mistakes that may be there; where some are exact, the levels after theirs are not tried
     logs     whether these are probabilities, whose logarithms add up
+    firsts   of the mistakes that do best alone, so many have every other one tried beside them
     """
 
     compute: Compute
@@ -63,6 +64,7 @@ class Search:
     bound: float
     levels: Iterable[Iterable[Mistakes]]
     logs: bool = False
+    firsts: int = 4
     _tried: list[tuple[float, Mistakes]] = field(default_factory=list)
 
     def explanation(self) -> Explanation | None:
@@ -121,7 +123,7 @@ class Search:
         pairs = ((i, j) for i, j in zip(*np.unravel_index(order, together.shape), strict=True) if i < j)
         two = ((places[i], places[j]) for i, j in pairs if places[i][0] is not places[j][0])
         yield list(islice(two, PAIRS))
-        for i in np.argsort(alone, kind="stable")[:FIRST]:
+        for i in np.argsort(alone, kind="stable")[: self.firsts]:
             yield [(places[i], other) for other in places if other[0] is not places[i][0]]
 
     def _change(self, value: Array) -> Array:

@@ -125,6 +125,11 @@ class Vectors:
         return read_safetensors(file)
 
 
+def has_vectors(folder: str | Path) -> bool:
+    """Whether a folder holds golden vectors rather than a model."""
+    return (Path(folder) / "index.json").is_file()
+
+
 def read_vectors(folder: str | Path) -> dict[str, Vectors]:
     """{name: case} of the vectors in a folder, in the order of the index; no tensor is read yet.
 
@@ -179,9 +184,13 @@ def compare_vectors(
         One row for every value of the cases that were dumped, in the order in which the paper computes them.
 
     Raises DataError as `read_vectors` and `read_dumps` do, and if no dump bears the name of a case, or one a
-    name that no case has.
+    name that no case has, or `dumps` is no folder.
     """
     cases = read_vectors(vectors)
+    if not Path(dumps).is_dir():
+        raise DataError(
+            f"{dumps} is no folder. What is compared with vectors is one that holds, by case, what was dumped."
+        )
     found = {_case_of(place): place for place in sorted(Path(dumps).iterdir()) if not place.name.startswith(".")}
     if unknown := [name for name in found if name not in cases]:
         raise DataError(f"{found[unknown[0]]} bears no name of a case. {nearest(unknown[0], cases)}")

@@ -6,33 +6,43 @@ then the known orders are tried.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from transformulary.conform.notes import AGREES, DIFFERS, NOTE, UNSEEN, Note
 from transformulary.oracle import Theta
-from transformulary.oracle.precision import PRECISIONS
+from transformulary.oracle.precision import rounded
 from transformulary.oracle.theta import Zero
 from transformulary.paper import DTransformerConfig
 
 Array = NDArray[Any]
 
-#: The precisions in which a tensor may have been stored.
-STORED = ("float64", "float32", "float16", "bfloat16")
+#: The precisions to which a tensor may have been rounded, one after the other: PyTorch makes 16 bits of 64 via 32.
+STORED = (
+    ("float64",), ("float32",), ("float16",), ("bfloat16",), ("float32", "float16"), ("float32", "bfloat16"),
+)  # fmt: skip
+
+
+#: What is said of one -> of several.
+SEVERAL = {"it is ": "they are ", "it differs": "they differ", "its ": "their ", "it changes": "they change"}
+SEVERAL |= {"is none": "are none", "is not": "are not", "as a bias": "as biases"}
 
 
 @dataclass(frozen=True)
 class Match:
-    """What became of one of the reference's parameters.
+    """What became of one of the reference's parameters, or of a tensor that is none of them.
 
-    name    the paper's: W_q[2]: all heads of layer 2
+    name    the paper's: W_q[2]: all heads of layer 2; "" if there is none
     theirs  their tensor, "" if there is none
     how     "equal", "transposed", "rounded to float16"..., "its heads are in another order"...
     status  "agrees"; "arranged": the same numbers in another order, which is right if their code reads them so;
-            "differs"
+            "differs"; "not seen"; "stray": it has no name, and may be used or not
     """
 
     name: str
@@ -41,43 +51,95 @@ class Match:
     status: str
 
 
-def compare_weights(theirs: Mapping[str, Array], theta: Theta, config: DTransformerConfig) -> list[Match]:
-    """Every parameter of the reference and which of their tensors it is.
+def weight_notes(
+    theirs: Mapping[str, Array], theta: Theta, config: DTransformerConfig, buffers: Mapping[str, Array] | None = None
+) -> list[Note]:
+    """What `compare_weights` finds, in a few sentences: one for all tensors of which the same is to be said."""
+    matches = compare_weights(theirs, theta, config, buffers)
+    good, known = (sum(m.status in states for m in matches) for states in (["agrees"], STATES.keys() - {"stray"}))
+    notes = [Note("weights", AGREES, f"{good} of {known} tensors are the same")] if good else []
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for m in matches:
+        if m.status != "agrees":
+            grouped.setdefault((m.status, ": " if m.name else " ", m.how), []).append(m.name or m.theirs)
+    for (status, between, how), names in grouped.items():
+        some = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        for one, several in SEVERAL.items() if len(names) > 1 else ():
+            how = re.sub(rf"\b{one}", several, how)
+        notes.append(Note("weights", STATES[status], f"{some}{between}{how}"))
+    return notes
+
+
+STATES = {"agrees": AGREES, "differs": DIFFERS, "not seen": UNSEEN, "arranged": NOTE, "stray": NOTE}
+
+
+def compare_weights(
+    theirs: Mapping[str, Array], theta: Theta, config: DTransformerConfig, buffers: Mapping[str, Array] | None = None
+) -> list[Match]:
+    """Every parameter of the reference and which of their tensors it is; then what else they have.
 
     Args:
         theirs: by their names, in any layout; q, k and v apart or as one.
+        buffers: tensors that may be parameters, and need not.
     """
     ours = dict(reference_tensors(theta, config))
     joint = dict(_joint(ours, config))
-    left = dict(theirs)
+    everything = {**(buffers or {}), **theirs}
+    left = dict(everything)
     size = {name: float(np.linalg.norm(np.asarray(value, np.float64))) for name, value in left.items()}
     matches: list[Match] = []
     done: set[str] = set()
     for name, value in sorted({**joint, **ours}.items(), key=lambda pair: -pair[1].size):
         if name in done:
             continue
-        for other in [n for n, v in left.items() if v.size == value.size and _alike(size[n], value)]:
+        for other in _alike(value, {n: size[n] for n, v in left.items() if v.size == value.size}):
             if how := arrangement(value, left[other], name, config):
                 matches.append(Match(name, other, *how))
                 done |= {name, *_parts(name)}
                 del left[other]
                 break
-    if config.tied:
-        twins = [n for n, v in left.items() if arrangement(ours["W_e"], v, "W_e", config)]
-        for twin in twins:
-            del left[twin]
-    missing = {name: value for name, value in ours.items() if name not in done}
-    matches += [_missing(name, value, left, ours) for name, value in missing.items()]
-    order = list(ours) + list(joint)
-    return _one_layout(sorted(matches, key=lambda match: order.index(match.name)), {**joint, **ours})
+    found = [(size[m.theirs], everything[m.theirs]) for m in matches]
+    for n, v in everything.items():
+        tied = config.tied and arrangement(ours["W_e"], v, "W_e", config)
+        if n in left and (tied or any(norm == size[n] and np.array_equal(v, again) for norm, again in found)):
+            del left[n]
+    missing = _as_they_hold(ours, joint, done, left)
+    matches += [_missing(name, value, left, theirs) for name, value in missing.items()]
+    order = [*ours, *joint]
+    matches = _one_layout(sorted(matches, key=lambda match: order.index(match.name)), {**joint, **ours})
+    sizes = {value.size for value in missing.values()}  # one of these may stand for what is missing
+    return matches + [_stray(n, v, ours, config) for n, v in left.items() if n in theirs and v.size not in sizes]
+
+
+def _as_they_hold(
+    ours: Mapping[str, Array], joint: Mapping[str, Array], done: set[str], left: Mapping[str, Array]
+) -> dict[str, Array]:
+    """What is missing: q, k and v as one where they have a tensor of that size and none of the parts'."""
+    sizes = {value.size for value in left.values()}
+    as_one = {
+        name: value
+        for name, value in joint.items()
+        if value.size in sizes and not any(part in done or ours[part].size in sizes for part in _parts(name))
+    }
+    parts = {part for name in as_one for part in _parts(name)}
+    return as_one | {name: value for name, value in ours.items() if name not in done | parts}
+
+
+def _stray(name: str, value: Array, ours: Mapping[str, Array], config: DTransformerConfig) -> Match:
+    """What is said of a tensor of theirs that is none of ours."""
+    if config.tied and sorted(value.shape) == sorted(ours["W_e"].shape):
+        return Match("", name, "is not W_e, and this model ties them", "differs")
+    harmless = "" if value.any() else "; it is all 0: as a bias it changes nothing"
+    return Match("", name, f"is none of this model's parameters{harmless}", "stray")
 
 
 def _one_layout(matches: list[Match], ours: Mapping[str, Array]) -> list[Match]:
-    """Square matrices lie as the others do; one that lies otherwise is remarked on."""
+    """Square matrices of the layers lie as the others do; one that lies otherwise is remarked on."""
     oblong = [m for m in matches if ours[m.name].ndim == 2 and len(set(ours[m.name].shape)) == 2 and "mlp" in m.name]
     if not any(m.how.startswith("transposed") for m in oblong):
         return matches
     return [
+        m if "[" not in m.name else
         replace(m, status="agrees") if m.how.startswith("transposed") else
         replace(m, status="arranged", how="it is not transposed, and other matrices are")
         if m.how.startswith("equal") and _square(ours[m.name]) else m
@@ -95,20 +157,20 @@ def arrangement(ours: Array, theirs: Array, name: str, config: DTransformerConfi
         return "equal", "agrees"
     if theirs.ndim == 2 and np.array_equal(ours, theirs.T):
         return "transposed", _when_transposed(ours)
-    precision = _same_numbers(ours, theirs)
-    if precision is None:
+    stored = _same_numbers(ours, theirs)
+    if stored is None:
         return None
-    rounded = "" if precision == "float64" else f", rounded to {precision}"
+    rounding = "" if stored == ("float64",) else f", rounded to {stored[-1]}"
     flat = theirs.reshape(theirs.shape[0], -1) if theirs.ndim > 2 else theirs
     for turned, candidate in (("", flat), ("transposed", flat.T)):
         if flat.ndim < 2 and turned:
             continue
-        if _close(ours, candidate, precision):
-            return (turned or "equal") + rounded, _when_transposed(ours) if turned else "agrees"
+        if _close(ours, candidate, stored):
+            return (turned or "equal") + rounding, _when_transposed(ours) if turned else "agrees"
         for says, order in _orders(name, ours, config):
-            if _close(ours[order], candidate, precision):
-                return says + (", and it is transposed" if turned else "") + rounded, "arranged"
-    return "the same numbers in an order that nobody knows" + rounded, "differs"
+            if _close(ours[order], candidate, stored):
+                return says + (", and it is transposed" if turned else "") + rounding, "arranged"
+    return "the same numbers in an order that nobody knows" + rounding, "differs"
 
 
 def _when_transposed(ours: Array) -> str:
@@ -149,26 +211,28 @@ def _parts(name: str) -> list[str]:
     return [name.replace("qkv", q) for q in "qkv"] if "_qkv" in name else []
 
 
-def _alike(size: float, ours: Array) -> bool:
-    """Whether a tensor of this size may hold our numbers, rounded or not: cheap, and true of few others."""
-    due = float(np.linalg.norm(ours))
-    return bool(abs(size - due) <= (2.0**-7 / np.sqrt(ours.size) + 1e-6) * due)
+def _alike(ours: Array, sizes: Mapping[str, float]) -> Iterator[str]:
+    """Which tensors, by their sizes, may hold our numbers, rounded or not: cheap, and true of few others."""
+    for precisions in STORED if sizes else ():
+        due = float(np.linalg.norm(_stored(ours, precisions)))
+        yield from [name for name, size in sizes.items() if abs(size - due) <= 1e-9 * due]
 
 
-def _same_numbers(ours: Array, theirs: Array) -> str | None:
-    """The precision to which the sorted numbers of two tensors are equal; None if they are not."""
+def _same_numbers(ours: Array, theirs: Array) -> tuple[str, ...] | None:
+    """The precisions to which the sorted numbers of two tensors are equal; None if they are not."""
     if ours.size != theirs.size:
         return None
     a, b = np.sort(ours, axis=None), np.sort(theirs, axis=None)
-    return next((name for name in STORED if _close(a, b, name)), None)
+    return next((precisions for precisions in STORED if _close(a, b, precisions)), None)
 
 
-def _close(ours: Array, theirs: Array, precision: str) -> bool:
-    """Whether theirs are our numbers, rounded to a precision."""
-    if ours.shape != theirs.shape:
-        return False
-    kind = PRECISIONS[precision]
-    return bool(np.array_equal(ours if kind is None else kind.narrow(np.array(ours, np.float64)), theirs))
+def _close(ours: Array, theirs: Array, precisions: tuple[str, ...]) -> bool:
+    """Whether theirs are our numbers, rounded."""
+    return ours.shape == theirs.shape and bool(np.array_equal(_stored(ours, precisions), theirs))
+
+
+def _stored(ours: Array, precisions: tuple[str, ...]) -> Array:
+    return np.asarray(reduce(rounded, precisions, np.asarray(ours, np.float64)))
 
 
 def _orders(name: str, ours: Array, c: DTransformerConfig) -> Iterator[tuple[str, Array]]:
@@ -206,18 +270,18 @@ def _joint_orders(n: Array, c: DTransformerConfig) -> Iterator[tuple[str, Array]
         yield "Q, K and V are side by side for every head", np.concatenate(each, 1).ravel()
 
 
-def _missing(name: str, value: Array, left: Mapping[str, Array], ours: Mapping[str, Array]) -> Match:
+def _missing(name: str, value: Array, left: Mapping[str, Array], theirs: Mapping[str, Array]) -> Match:
     """A parameter that none of their tensors is: what stands in its place, if that can be told."""
-    alike = [n for n, v in left.items() if sorted(v.shape) == sorted(value.shape)]
-    if not alike:
-        return Match(name, "", "it is missing", "differs")
-    nearest = min(alike, key=lambda n: _distance(value, left[n]))
-    if initial := initialisation(left[nearest]):
-        return Match(name, nearest if len(alike) == 1 else "", f"it is still as initialised: {initial}", "differs")
-    distance = _distance(value, left[nearest])
-    if distance < 0.5:
-        return Match(name, nearest, f"it differs, by {distance:.1e} of its size", "differs")
-    return Match(name, "", "none of their tensors has these numbers", "differs")
+    alike = {n: _distance(value, v) for n, v in left.items() if v.size == value.size}
+    nearest = min(alike, key=lambda n: alike[n], default="")
+    sole = nearest if len(alike) == 1 else ""
+    if nearest in theirs and (initial := initialisation(left[nearest])):
+        return Match(name, sole, f"it is still as initialised: {initial}", "differs")
+    if alike and alike[nearest] < 0.5:
+        return Match(name, nearest, f"it differs, by {alike[nearest]:.1e} of its size", "differs")
+    if any(n in theirs for n in alike):
+        return Match(name, "", "none of their tensors has these numbers", "differs")
+    return Match(name, "", "it is not among their tensors", "not seen")
 
 
 def _distance(ours: Array, theirs: Array) -> float:

@@ -36,6 +36,17 @@ def unmerged(Y: list[Array]) -> Array:
     return rows.reshape(rows.shape[1], -1).T
 
 
+def by_number(Y: list[Array]) -> Array:
+    """The first number of every head, then the second of every head, and so on."""
+    return np.stack(Y, 1).reshape(-1, Y[0].shape[1])
+
+
+def softmax_or_nan(A: Array) -> Array:
+    """softmax, and no number where a column is all minus infinity."""
+    E = np.exp(A - A.max(0))
+    return np.asarray(E / E.sum(0))
+
+
 def whole_norm(X: Array, gamma: Array, beta: Array, c: Any) -> Array:
     """Mean and variance over all numbers of all tokens."""
     m = X.mean() if c.norm == "layer_norm" else 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 from numpy.typing import NDArray
@@ -32,6 +33,10 @@ def read(path: Path) -> dict[str, Stored]:
     _check_size(path)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except UnpicklingError:
+        raise CheckpointError(
+            f"{path} holds more than tensors, or is damaged: it is not read, no code is run."
+        ) from None
     except Exception as error:  # a damaged file raises whatever its bytes happen to make of the reader
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise CheckpointError(f"{path} cannot be read as weights ({first}).") from None

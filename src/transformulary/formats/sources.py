@@ -170,6 +170,8 @@ def config_file(where: str | Path) -> Path:
 
 
 def _existing(where: str | Path) -> Path:
+    if where == "":
+        raise CheckpointError("the name of the model is empty. Name its folder or file; . is the current folder.")
     return Path(where) if Path(where).exists() else cached(str(where))
 
 

@@ -23,7 +23,7 @@ _HOME = {
     "procedures": ["EDTraining", "ETraining", "DTraining", "DInference", "EDInference"],
     "theta": ["Theta", "Zero", "random_theta", "theta_from", "gradient", "derivative"],
     "lazy": ["LazyArray", "lazy_theta"],
-    "precision": ["PRECISIONS", "in_precision", "rounded"],
+    "precision": ["ACCUMULATED", "PRECISIONS", "in_precision", "rounded"],
     "watch": ["Variant", "Watch", "watched", "record"],
     "values": ["axes", "numbers"],
     "notation": ["softmax", "GELU", "GELU_tanh", "ReLU", "SiLU"],

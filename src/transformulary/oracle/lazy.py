@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from transformulary.oracle.rulings import damaged
 from transformulary.oracle.theta import Theta, theta_from
 from transformulary.paper.config import Config
 from transformulary.paper.parameters import size
@@ -36,17 +37,27 @@ def lazy_theta(config: Config, array: Callable[[str, str], Any], block: int = BL
         block: how many numbers of W_e, W_p, W_u are held as float64 at one time; those have a row or a column per
             token of the vocabulary or position, are taken as they are given (mapped from a file, say) and multiplied
             by blocks.  One block is bitwise the whole; several agree to rounding.
+
+    A parameter raises AlgorithmError when it is needed and has a number that is not finite.
     """
     held = _Held()
+
+    def finite(name: str, shape: str) -> Array:
+        numbers = np.asarray(array(name, shape))
+        with np.errstate(invalid="ignore"):
+            ends = [numbers.min(), numbers.max()]  # of NaN both are NaN; no second array is made
+        if not np.isfinite(ends).all():
+            raise damaged(name)
+        return numbers
 
     def parameter(name: str, shape: str) -> LazyArray:
         sizes = shape.split()
         dims = tuple(size(s, config) for s in sizes)
         if len(dims) == 1:
-            return LazyArray(dims, cache(lambda: _float64(array(name, shape))))
+            return LazyArray(dims, cache(lambda: _float64(finite(name, shape))))
         if WIDE.isdisjoint(sizes):
-            return LazyArray(dims, held.one(name, name, lambda: _float64(array(name, shape))))
-        return LazyArray(dims, held.one("wide", name, lambda: np.asarray(array(name, shape))), block)
+            return LazyArray(dims, held.one(name, name, lambda: _float64(finite(name, shape))))
+        return LazyArray(dims, held.one("wide", name, lambda: finite(name, shape)), block)
 
     return theta_from(config, parameter)
 

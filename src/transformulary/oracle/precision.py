@@ -3,7 +3,8 @@
 An operation is what the text writes: a sum or a product of two values, a function, a sum over an index, a product of
 matrices.  Each computes in float64 from rounded values and rounds once, to nearest, ties to even.  So sums over an
 index and products of matrices are what hardware with wide accumulators makes of them.  Numbers that come from no
-parameter (angles of positions, eps, sqrt(d_attn)) are exact until they meet a value.
+parameter (angles of positions, eps, sqrt(d_attn)) are exact until they meet a value.  `ACCUMULATED` has the same
+precisions where products of matrices are summed in float32, term by term, as most programs do.
 
 `in_precision(theta, "bfloat16")` is all that it takes: what is computed from rounded parameters is rounded.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from transformulary.errors import ConfigError
 from transformulary.oracle.lazy import LazyArray
 from transformulary.oracle.theta import Theta
 
-__all__ = ["PRECISIONS", "Format", "Number", "Rounded", "in_precision", "rounded"]
+__all__ = ["ACCUMULATED", "PRECISIONS", "Format", "Number", "Rounded", "in_precision", "rounded"]
 
 
 #: The bits of the exponent of a float64.
@@ -120,9 +121,13 @@ for _name in ("add", "sub", "mul", "truediv", "pow"):
 
 
 class Rounded(np.ndarray[Any, Any]):
-    """An array of float64 whose values are numbers of a smaller format, as are the results of its operations."""
+    """An array of float64 whose values are numbers of a smaller format, as are the results of its operations.
+
+    product  a product of matrices before it is rounded
+    """
 
     number: ClassVar[type[Number]]
+    product: ClassVar[Callable[[Any, Any], Any]] = np.matmul
 
     @classmethod
     def narrow(cls, value: Any) -> Any:
@@ -139,8 +144,9 @@ class Rounded(np.ndarray[Any, Any]):
     @classmethod
     def apply(cls, ufunc: np.ufunc, method: str, inputs: Any, options: Any) -> Any:
         wide = [x.wide() if isinstance(x, Number | Rounded) else x for x in inputs]
+        compute = cls.product if ufunc is np.matmul else getattr(ufunc, method)
         with np.errstate(all="ignore"):
-            return cls.narrow(getattr(ufunc, method)(*wide, **options))
+            return cls.narrow(compute(*wide, **options))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         return self.apply(ufunc, method, inputs, options)
@@ -154,10 +160,20 @@ class Rounded(np.ndarray[Any, Any]):
         return self.number(value) if isinstance(value, float) else value
 
 
-def _kind(format: Format) -> type[Rounded]:
+def _kind(format: Format, product: Callable[[Any, Any], Any] = np.matmul) -> type[Rounded]:
     number: type[Number] = type("Number", (Number,), {"format": format})
-    number.array = type("Rounded", (Rounded,), {"number": number})
+    number.array = type("Rounded", (Rounded,), {"number": number, "product": staticmethod(product)})
     return number.array
+
+
+def term_by_term(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """a @ b in float32: every product and every partial sum is rounded, from the first term to the last."""
+    rows, columns = np.atleast_2d(a), b.reshape(len(b), -1)
+    terms = np.ascontiguousarray(rows.T, np.float32)[:, :, None]
+    total = np.zeros((len(rows), columns.shape[1]), np.float32)
+    for term, row in zip(terms, columns.astype(np.float32), strict=True):
+        total += term * row
+    return total.reshape(a.shape[:-1] + b.shape[1:]).astype(np.float64)[()]
 
 
 #: What the values of a theta are turned into; float64 is what the oracle computes in.
@@ -167,6 +183,8 @@ PRECISIONS: dict[str, type[Rounded] | None] = {
     "bfloat16": _kind(Format(8, -126, 127)),
     "float16": _kind(Format(11, -14, 15)),
 }
+#: The same, as programs compute that accumulate in float32.
+ACCUMULATED = {name: kind and _kind(kind.number.format, term_by_term) for name, kind in PRECISIONS.items()}
 
 
 def rounded(value: Any, precision: str) -> Any:
@@ -180,18 +198,22 @@ def rounded(value: Any, precision: str) -> Any:
     return kind.narrow(value) if kind else value
 
 
-def _known(precision: str) -> type[Rounded] | None:
-    if precision not in PRECISIONS:
-        raise ConfigError(f"precision = {precision!r} is none of {', '.join(PRECISIONS)}.")
-    return PRECISIONS[precision]
+Kinds = Mapping[str, type[Rounded] | None]
 
 
-def in_precision(theta: Theta, precision: str) -> Theta:
+def _known(precision: str, kinds: Kinds = PRECISIONS) -> type[Rounded] | None:
+    if precision not in kinds:
+        raise ConfigError(f"precision = {precision!r} is none of {', '.join(kinds)}.")
+    return kinds[precision]
+
+
+def in_precision(theta: Theta, precision: str, kinds: Kinds = PRECISIONS) -> Theta:
     """The parameters rounded to a precision, so that whatever the oracle computes from them is rounded as well.
 
     Args:
         theta: eager or lazy; it is not changed.
         precision: float64 (theta itself), float32, bfloat16 or float16.
+        kinds: what each computes: PRECISIONS or ACCUMULATED.
 
     Returns:
         A theta for every algorithm of the oracle, watched or not.  The values of its runs are arrays of float64 that
@@ -200,7 +222,7 @@ def in_precision(theta: Theta, precision: str) -> Theta:
     Raises:
         ConfigError: there is no such precision.
     """
-    kind = _known(precision)
+    kind = _known(precision, kinds)
     if kind is None:
         return theta
     return theta.map(lambda a: a.turned_into(kind.narrow) if isinstance(a, LazyArray) else kind.narrow(a))

@@ -90,7 +90,12 @@ def _shape(array: Any, expected: tuple[int, ...], at: str) -> None:
             f"these parameters belong to another config."
         )
     if isinstance(array, np.ndarray) and not np.isfinite(array).all():
-        raise AlgorithmError(f"theta's {at} has a number that is not finite: the parameters are damaged.")
+        raise damaged(at)
+
+
+def damaged(at: str) -> AlgorithmError:
+    """What is said of a parameter that has NaN or an infinity in it."""
+    return AlgorithmError(f"theta's {at} has a number that is not finite: the parameters are damaged.")
 
 
 def _sequence(x: Sequence[int], theta: Any, c: Any, name: str) -> None:

@@ -62,8 +62,9 @@ TRANSFORMER = Family(
     base  65M        6      6      8   512
     big   213M       6      6      16  1024
     """,
-    "The vocabulary is printed as about 37,000; ell_max is ours, the article has none. Its authors' code makes sines "
-    "in the first half of the width and cosines in the second (sinusoid_t2t).",
+    "The vocabulary is printed as about 37,000, with which there are 63.0M and 214.2M parameters, not 65M and 213M; "
+    "ell_max is ours, the article has none. Its authors' code makes sines in the first half of the width and cosines "
+    "in the second (sinusoid_t2t).",
 )
 
 BERT = Family(

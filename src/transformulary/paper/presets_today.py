@@ -14,6 +14,8 @@ _QWEN2 = _LLAMA | {
     "absent": tuple(name for name in _BIASES if name not in ("b_q", "b_k", "b_v")),
 }
 
+_QWEN3 = _LLAMA | {"H_kv": 8, "d_attn": 128, "qk_norm": True, "eps": 1e-6, "base": 1000000.0}
+
 MARIAN = Family(
     "marian",
     "Marian",
@@ -181,4 +183,22 @@ QWEN25 = Family(
     """,
 )
 
-TODAY = (MARIAN, GPT_NEO, LLAMA, LLAMA_2, LLAMA_3, LLAMA_31, LLAMA_32, MISTRAL, QWEN2, QWEN25)
+QWEN3 = Family(
+    "qwen3",
+    "Qwen3",
+    DTransformerConfig,
+    "Yang et al. 2025, arXiv:2505.09388, table 1; huggingface.co/Qwen; the models of April 2025",
+    _QWEN3 | {"N_V": 151936, "ell_max": 40960},
+    """
+    name  published  L   H   d_e   d_mlp  tied
+    0.6b  0.6B       28  16  1024  3072   true
+    1.7b  1.7B       28  16  2048  6144   true
+    4b    4.0B       36  32  2560  9728   true
+    8b    8.2B       36  32  4096  12288  false
+    14b   14.8B      40  40  5120  17408  false
+    32b   32.8B      64  64  5120  25600  false
+    """,
+    "ell_max is that of their config.json: a prompt of 8,192 tokens and an answer of 32,768; base models have 32,768.",
+)
+
+TODAY = (MARIAN, GPT_NEO, LLAMA, LLAMA_2, LLAMA_3, LLAMA_31, LLAMA_32, MISTRAL, QWEN2, QWEN25, QWEN3)

@@ -16,7 +16,7 @@ from transformulary.paper import parameters
 from transformulary.paper.parameters import POSITIONAL, QK_NORM, Shapes, size, split
 from transformulary.pseudocode.nodes import Apply, Box, Entry, Fence, Infix, Line, Node, Num, Power, Sym, Words
 from transformulary.pseudocode.notation import member
-from transformulary.pseudocode.specialise import ROOTS, Program, annotation, papers_choices, widths_differ
+from transformulary.pseudocode.specialise import ROOTS, Program, annotation, architecture, papers_program, widths_differ
 from transformulary.pseudocode.statements import Parts, lines
 
 #: Name -> the set it is from: a shape of real numbers ("d_x ell_x"), or one of SETS and a shape.
@@ -139,7 +139,7 @@ MISPRINTED = frozenset({"6", "8", "9"})
 @cache
 def papers_lines(name: str) -> tuple[Line, ...]:
     """The lines of one algorithm as the paper prints them."""
-    return lines(Program(papers_choices(read().functions[name])), name)
+    return lines(papers_program(architecture(read().functions[name])), name)
 
 
 def credit(program: Program, name: str, printed: tuple[Line, ...]) -> str:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from transformulary.errors import AlgorithmError
 from transformulary.oracle.source import read
-from transformulary.paper import Config
+from transformulary.paper import Config, Preset
 from transformulary.paper.practice import Practice, Training, dropping
-from transformulary.pseudocode import html, latex, markdown, text
+from transformulary.pseudocode import heads
 from transformulary.pseudocode.boxes import box
 from transformulary.pseudocode.definitions import definitions
 from transformulary.pseudocode.diff import Diff, between
-from transformulary.pseudocode.nodes import Document
-from transformulary.pseudocode.specialise import Program, order, papers_choices
+from transformulary.pseudocode.nodes import Document, Head
+from transformulary.pseudocode.specialise import PAPER, Program, architecture, order, papers_program
 
-#: Format -> its printer, a module with `document` and `diff`.
-FORMATS: dict[str, Any] = {"text": text, "latex": latex, "markdown": markdown, "html": html}
+#: Each is printed by the module of this name, which has `document` and `diff`.
+FORMATS = ("text", "latex", "markdown", "html")
 
 #: What the algorithms of practice are shown with: everything that a line can say.
 PRACTISED = Training(
@@ -37,7 +38,7 @@ class Page(str):
         return str(self)
 
     def _repr_html_(self) -> str:
-        return html.fragment(self.what)
+        return str(printer("html").fragment(self.what))
 
 
 def numbers() -> list[str]:
@@ -70,49 +71,61 @@ def render(
     return _page(Document(tuple(box(*program) for program in programs), tuple(dict.fromkeys(where))), format)
 
 
-def describe(config: Config, numbers: bool = False, format: str = "text") -> Page:
-    """Every algorithm that a model executes, and the functions that they use.
+def describe(model: Config | Preset, numbers: bool = False, format: str = "text", name: str = "") -> Page:
+    """What a model costs, every algorithm that it executes, and the functions that they use.
 
     Args:
-        config: the model's.
+        model: its config, or a preset, which says more of it.
         numbers: sizes as the model's numbers, not as symbols.
         format: one of FORMATS.
+        name: what to call a model that is no preset.
     """
-    program = Program(config, numbers)
+    program = Program(_config(model), numbers)
     boxes = tuple(box(program, name) for name in program.executed)
-    return _page(Document(boxes, tuple(definitions(program, program.executed))), format)
+    return _page(Document(boxes, tuple(definitions(program, program.executed)), heads.head(model, name)), format)
 
 
-def run(config: Config, practice: Practice, format: str = "text") -> Page:
+def run(config: Config, practice: Practice, format: str = "text", head: Head | None = None) -> Page:
     """How a decoder was trained and how it is used: Algorithms 13 and 14 and all that they execute, with its numbers.
 
     Args:
         config: the model's.
         practice: its training and inference, and what these are told.
         format: one of FORMATS.
+        head: what is said of the run beside its lines.
     """
     program = Program(dropping(config, practice.training.p_drop), numbers=True, practice=practice)
     names = program.executed_by("13", "14")
     boxes = tuple(box(program, name) for name in names)
-    return _page(Document(boxes, tuple(definitions(program, names))), format)
+    return _page(Document(boxes, tuple(definitions(program, names)), head), format)
 
 
-def diff(a: Config, b: Config, format: str = "text", names: tuple[str, str] = ("a", "b")) -> Page:
-    """What differs between the lines that two models execute, sizes aside.  Empty if nothing does.
+def diff(a: Config | Preset, b: Config | Preset, format: str = "text", names: tuple[str, str] = ("a", "b")) -> Page:
+    """What differs between the lines that two models execute; if none does, the sizes in which they differ.
 
     Args:
-        a, b: the models' configs.
+        a, b: their configs, or presets; an architecture has no sizes.
         format: one of FORMATS.
         names: what the two are called.
     """
-    return _page(between(a, b, names), format)
+    sized = all(model.sized for model in (a, b) if isinstance(model, Preset))
+    return _page(between(_config(a), _config(b), names, sized), format)
+
+
+def _config(model: Config | Preset) -> Config:
+    return model.config if isinstance(model, Preset) else model
+
+
+def printer(format: str) -> Any:
+    """The module that prints a format, imported when it is asked for.  Raises AlgorithmError: there is none."""
+    if format not in FORMATS:
+        raise AlgorithmError(f"there is no format {format!r}; there are {', '.join(FORMATS)}.")
+    return import_module(f"transformulary.pseudocode.{format}")
 
 
 def _page(what: Document | Diff, format: str) -> Page:
-    if format not in FORMATS:
-        raise AlgorithmError(f"there is no format {format!r}; there are {', '.join(FORMATS)}.")
-    printer = FORMATS[format]
-    page = Page(printer.document(what) if isinstance(what, Document) else printer.diff(what))
+    prints = printer(format)
+    page = Page(prints.document(what) if isinstance(what, Document) else prints.diff(what))
     page.what = what
     return page
 
@@ -122,16 +135,18 @@ def _program(number: str, config: Config | None, practice: Practice | None) -> t
     name = read().name(number)
     if name is None:
         raise AlgorithmError(_missing(number))
-    norm = {"norm": "rms_norm"} if number == "6r" else {}
-    c = config or papers_choices(read().functions[name], **norm)
-    return Program(c, practice=practice or _practice(number, name)), name
+    norm = "rms_norm" if number == "6r" else "layer_norm"
+    paper = papers_program(architecture(read().functions[name]), norm)
+    practice = practice or _practice(number, name)
+    as_printed = config is None and practice == PAPER
+    return (paper if as_printed else Program(config or paper.config, practice=practice)), name
 
 
 def _practice(number: str, name: str) -> Practice:
     """The paper's own algorithms are shown as it has them; those of practice with all that their lines can say."""
     table = {ast.unparse(f): key for key, f in read().tables["OPTIMISER"].items()}
     optimiser = table.get(name, "adamw")
-    return Practice() if number.isdigit() else Practice(training=replace(PRACTISED, optimiser=optimiser))
+    return PAPER if number.isdigit() else Practice(training=replace(PRACTISED, optimiser=optimiser))
 
 
 def _missing(number: str) -> str:

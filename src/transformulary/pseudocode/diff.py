@@ -9,7 +9,8 @@ from itertools import groupby
 
 from transformulary.paper import Config
 from transformulary.pseudocode.boxes import box
-from transformulary.pseudocode.nodes import Box, Line
+from transformulary.pseudocode.heads import sizes
+from transformulary.pseudocode.nodes import Box, Head, Line
 from transformulary.pseudocode.specialise import Program, order
 
 Pair = tuple[Line | None, Line | None]
@@ -31,18 +32,30 @@ class Difference:
 
 @dataclass(frozen=True)
 class Diff:
-    """Two models' names, and the algorithms that differ."""
+    """Two models' names, and the algorithms that differ; if none does, what is to be said instead."""
 
     names: tuple[str, str]
     differences: tuple[Difference, ...]
+    same: Head | None = None
 
 
-def between(a: Config, b: Config, names: tuple[str, str]) -> Diff:
-    """The differences of two models in the order of the algorithms; sizes are symbols, so they do not count."""
+def between(a: Config, b: Config, names: tuple[str, str], sized: bool = True) -> Diff:
+    """The differences of two models in the order of the algorithms; sizes are symbols, so they do not count.
+
+    sized   whether the sizes of the configs are meant: where no line differs, they are compared
+    """
     ours, theirs = ({x.number: x for x in _boxes(config)} for config in (a, b))
     numbers = sorted(ours | theirs, key=order)
     compared = (_compared(ours.get(n), theirs.get(n)) for n in numbers)
-    return Diff(names, tuple(x for x in compared if x.runs or x.titles[0] != x.titles[1]))
+    found = tuple(x for x in compared if x.runs or x.titles[0] != x.titles[1])
+    return Diff(names, found, None if found else _same(a, b, names, sized))
+
+
+def _same(a: Config, b: Config, names: tuple[str, str], sized: bool) -> Head:
+    """That no line differs, and which sizes do."""
+    table = sizes(a, b, names) if sized else ()
+    rest = "; these sizes differ:" if table else ", with the same sizes." if sized else "."
+    return Head(" and ".join(names), (f"Both execute the same lines{rest}",), table)
 
 
 def _boxes(config: Config) -> Iterator[Box]:

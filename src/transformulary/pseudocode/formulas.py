@@ -111,9 +111,12 @@ class Formulas:
         return total
 
     def moved(self, node: ast.expr) -> Node:
-        """One term, its index counted from 1: t, x[t], the group ceil(h/4) of head h."""
+        """One term, its index counted from 1: t, x[t], the group ceil(h/4) of head h, or ceil(h H_kv/H)."""
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv) and self.degree(node):
-            return Fence("ceiling", (Frac(self.as_printed(node.left), self(node.right)),))
+            above, below = self.as_printed(node.left), node.right
+            if isinstance(below, ast.BinOp) and isinstance(below.op, ast.FloorDiv):  # H // H_kv leaves no remainder
+                above, below = Infix("", above, self(below.right)), below.left
+            return Fence("ceiling", (Frac(above, self(below)),))
         return self.symbol(node.id) if isinstance(node, ast.Name) else self(node)
 
     def as_printed(self, node: ast.expr) -> Node:

@@ -8,7 +8,7 @@ from html import escape
 from transformulary.pseudocode.credits import ADDRESS, AUTHORS, BIBTEX, PAPER, PRINTED_BY, TITLE
 from transformulary.pseudocode.diff import Diff, Difference, Pair
 from transformulary.pseudocode.mathml import mathml
-from transformulary.pseudocode.nodes import KEYWORDS, REMARK, Box, Document, Line, Node
+from transformulary.pseudocode.nodes import KEYWORDS, REMARK, Box, Document, Head, Line, Node
 
 STYLE = """\
 .pseudocode { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --faint: #6a737d; --rule: #1b1f24;
@@ -20,6 +20,12 @@ STYLE = """\
     --gone: #4b1d1f; --come: #143d22; } }
 .pseudocode figure { margin: 1.5rem 0; border: solid var(--rule); border-width: 2px 0 1px; padding-bottom: .2rem; }
 .pseudocode figcaption { border-bottom: 1px solid var(--rule); padding: .2rem 0; }
+.pseudocode h2 { font-size: 1.3rem; margin: 1rem 0 .5rem; }
+.pseudocode p.says { padding: 0 0 .3rem; text-indent: 0; overflow-wrap: anywhere; }
+.pseudocode table { border-collapse: collapse; }
+.pseudocode td, .pseudocode th { padding: 0 1em 0 0; text-align: right; border: 0; font-weight: normal; }
+.pseudocode td { white-space: nowrap; }
+.pseudocode td:first-child { text-align: left; }
 .pseudocode .head { padding: .2rem 0; }
 .pseudocode p { margin: 0; padding-left: calc(2em + var(--depth, 0) * 1.5em); text-indent: -2em; }
 .pseudocode p.numbered { display: flex; align-items: baseline; padding-left: 0; text-indent: 0; }
@@ -92,10 +98,25 @@ def fragment(what: Document | Diff) -> str:
 
 
 def _boxes(d: Document) -> Iterator[str]:
+    if d.head:
+        yield head(d.head)
     yield from map(box, d.boxes)
     if d.where:
         yield "<p>where</p>"
         yield from (f"<p{_depth(1)}>{line(row)}</p>" for row in d.where)
+
+
+def head(h: Head) -> str:
+    """What is said of a model: its title, paragraphs, and a table."""
+    said = (f'<p class="says">{escape(words)}</p>' for words in h.says)
+    rows = (
+        ["<table>", *(_row(row, "td" if i else "th") for i, row in enumerate(h.table)), "</table>"] if h.table else []
+    )
+    return "\n".join(["<header>", f"<h2>{escape(h.title)}</h2>", *said, *rows, "</header>"])
+
+
+def _row(cells: tuple[str, ...], kind: str) -> str:
+    return f"<tr>{''.join(f'<{kind}>{escape(cell)}</{kind}>' for cell in cells)}</tr>"
 
 
 def _footer() -> str:
@@ -106,7 +127,7 @@ def _footer() -> str:
 
 def document(d: Document) -> str:
     """A page of algorithms."""
-    return _page(d, ", ".join(f"Algorithm {b.number}" for b in d.boxes))
+    return _page(d, d.head.title if d.head else ", ".join(f"Algorithm {b.number}" for b in d.boxes))
 
 
 def diff(d: Diff) -> str:
@@ -131,10 +152,11 @@ def _page(what: Document | Diff, title: str) -> str:
 
 
 def _differences(d: Diff) -> Iterator[str]:
+    if d.same:
+        yield head(d.same)
+        return
     names = "".join(f'<b class="{kind}">{escape(name)}</b>' for name, kind in zip(d.names, KINDS, strict=True))
     yield f'<div class="sides">{names}</div>'
-    if not d.differences:
-        yield "<p>Sizes aside, both execute the same lines.</p>"
     yield from map(_difference, d.differences)
 
 

@@ -1,7 +1,7 @@
 r"""Algorithms as a LaTeX document: boxes to be copied into a paper, each with its caption.
 
-A document compiles as it is, with what a small TeX has (amsmath, amssymb, float).  In a paper, `\usepackage{algorithm}`
-takes the place of the three lines about float.
+A document compiles as it is, with what a small TeX has (amsmath, amssymb, float).  It begins with what the author of an
+article must know who wants one box of it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from transformulary.pseudocode.nodes import (
     Entry,
     Fence,
     Frac,
+    Head,
     Infix,
     Line,
     Node,
@@ -74,17 +75,25 @@ ESCAPED = {**{c: "\\" + c for c in "_&%$#{}"}, "…": r"\dots{}", "^": r"\^{}", 
 #: Letters below a symbol that are a word only by accident: the queries', the keys' and the values'.
 ITALIC = {"qkv"}
 
-PREAMBLE = r"""\documentclass{article}
+PREAMBLE = r"""% For an article of yours: copy what stands between the two dashed lines into its preamble, a box from
+% \begin{algorithm} to \end{algorithm} to where it shall stand, and \bibitem{PH22}, or its entry for BibTeX at the end.
+% Two columns: \begin{algorithm*}[t] and \end{algorithm*} set a box across both.  A box taller than a page is split by
+% writing between two of its lines \end{algorithm} \begin{algorithm}[H] and its \renewcommand and \caption once more.
+\documentclass{article}
 \usepackage[a4paper,margin=25mm]{geometry}
+% -----
 \usepackage{amsmath,amssymb,float}
+\ifdefined\algorithm\else % some package or class may have made it
 \floatstyle{ruled}
 \newfloat{algorithm}{tbp}{loa}
 \floatname{algorithm}{Algorithm}
+\fi
 % A line of an algorithm, and one of its head: number, how deep it stands, words.  What is too long hangs.
 \newcommand{\algline}[3]{{\raggedright\noindent\strut\hangafter=1\hangindent=\dimexpr4.6em+1.4em*#2\relax
   \makebox[1.8em][r]{\footnotesize#1}\hspace{\dimexpr.8em+1.4em*#2\relax}#3\par}}
 \newcommand{\alghead}[2]{{\raggedright\noindent\strut\hangafter=1\hangindent=\dimexpr2.8em+1.4em*#1\relax
   \hspace*{\dimexpr1.4em*#1\relax}#2\par}}
+% -----
 \begin{document}
 """
 
@@ -213,13 +222,28 @@ def _section(heading: str, rows: tuple[Line, ...]) -> Iterator[str]:
 def document(d: Document) -> str:
     """Algorithms, the functions that their lines name, and what they are cited as."""
     where = [r"\noindent where", *(rf"\alghead{{1}}{{{line(row)}}}" for row in d.where)] if d.where else []
-    return _whole([*map(box, d.boxes), *where])
+    above = [head(d.head)] if d.head else []
+    return _whole([*above, *map(box, d.boxes), *where])
+
+
+def head(h: Head) -> str:
+    """What is said of a model: its title, paragraphs, and a table."""
+    rows = (" & ".join(map(spoken, row)) + r" \\" for row in h.table)
+    columns = f"l{'r' * (len(h.table[0]) - 1)}" if h.table else ""
+    tabular = rf"{{\smallskip\small\tabcolsep=.5em\noindent\begin{{tabular}}{{@{{}}{columns}@{{}}}}"
+    table = [tabular, *rows, r"\end{tabular}}"] if h.table else []
+    return "\n".join([rf"\section*{{{spoken(h.title)}}}", *(rf"\alghead{{0}}{{{spoken(x)}}}" for x in h.says), *table])
+
+
+def spoken(words: str) -> str:
+    r"""Words of any alphabet, which only ASCII's letters print; a line may end after a slash."""
+    return escaped(words.encode("ascii", "backslashreplace").decode()).replace("/", r"/\allowbreak{}")
 
 
 def diff(d: Diff) -> str:
     """What differs, in the form of a unified diff."""
     heading = rf"\noindent$-$ {escaped(d.names[0])}, $+$ {escaped(d.names[1])}"
-    return _whole([heading, *map(_difference, d.differences)]) if d.differences else ""
+    return _whole([head(d.same)] if d.same else [heading, *map(_difference, d.differences)])
 
 
 def _difference(x: Difference) -> str:

@@ -10,13 +10,20 @@ from __future__ import annotations
 from transformulary.pseudocode import text
 from transformulary.pseudocode.credits import ADDRESS, BIBTEX, PAPER, PRINTED_BY
 from transformulary.pseudocode.diff import Diff
-from transformulary.pseudocode.nodes import Box, Document
+from transformulary.pseudocode.nodes import Box, Document, Head
 
 
 def document(d: Document) -> str:
     """Algorithms, a heading each, and the functions that their lines name."""
     where = ["where", _fenced("\n".join(map(text.definition, d.where)))] if d.where else []
-    return "\n\n".join([*map(box, d.boxes), *where, f"{PRINTED_BY} [PH22] is [{PAPER}]({ADDRESS}):", _bibtex()])
+    above = [head(d.head)] if d.head else []
+    return "\n\n".join([*above, *map(box, d.boxes), *where, f"{PRINTED_BY} [PH22] is [{PAPER}]({ADDRESS}):", _bibtex()])
+
+
+def head(h: Head) -> str:
+    """What is said of a model."""
+    table = [_fenced("\n".join(text.tabled(h)))] if h.table else []
+    return "\n\n".join([f"## {h.title}", *h.says, *table])
 
 
 def box(b: Box) -> str:
@@ -26,7 +33,7 @@ def box(b: Box) -> str:
 
 def diff(d: Diff) -> str:
     """A fenced diff, which most sites set in colour."""
-    return _fenced(text.diff(d), "diff") if d.differences else ""
+    return head(d.same) if d.same else _fenced(text.diff(d), "diff")
 
 
 def _bibtex() -> str:

@@ -6,20 +6,20 @@ It is read from the source of the mask's class, its numbers put in: `t_z <= t_x`
 from __future__ import annotations
 
 import ast
-import copy
 from dataclasses import fields
 from functools import cache, reduce
 from pathlib import Path
 
 from transformulary.paper import masks
 from transformulary.paper.masks import Mask
+from transformulary.pseudocode.rewriting import Rewriter
 
 
 def rule(mask: Mask) -> ast.expr:
     """The expression that is true where t_prime may attend to t; the constant True for `Full`."""
     if len(mask.members) > 1:
         return reduce(lambda a, b: ast.BinOp(a, ast.BitOr(), b), map(rule, mask.members))
-    *named, result = copy.deepcopy(_body(type(mask).__name__))
+    *named, result = _body(type(mask).__name__)
     assert isinstance(result, ast.Return) and result.value
     values: dict[str, ast.expr] = {"t_z": ast.Name("t"), "t_x": ast.Name("t_prime")}
     numbers = {f.name: ast.Constant(getattr(mask, f.name)) for f in fields(mask)}
@@ -38,25 +38,25 @@ def _body(name: str) -> list[ast.stmt]:
     return [s for s in call.body if not isinstance(s, ast.Expr)]
 
 
-class _Rule(ast.NodeTransformer):
+class _Rule(Rewriter):
     """Names and the mask's numbers replaced by what they are; x == x, which only broadcasts, is true."""
 
     def __init__(self, values: dict[str, ast.expr], numbers: dict[str, ast.Constant]) -> None:
         self.values, self.numbers = values, numbers
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return copy.deepcopy(self.values.get(node.id, node))
+        return self.values.get(node.id, node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         return self.numbers[node.attr]
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        self.generic_visit(node)
+        node = self.parts(node)
         same = isinstance(node.ops[0], ast.Eq) and ast.unparse(node.left) == ast.unparse(node.comparators[0])
         return ast.Constant(True) if same else node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        self.generic_visit(node)
+        node = self.parts(node)
         if isinstance(node.op, ast.BitAnd) and isinstance(node.left, ast.Constant) and node.left.value is True:
             return node.right
         if isinstance(node.op, ast.Sub) and all(isinstance(x, ast.Constant) for x in (node.left, node.right)):

@@ -1,11 +1,13 @@
 """Formulas as MathML Core, which browsers show without help.
 
 Browsers do not break a formula, and on a phone some lines are too long: so a formula is several elements <math>
-in a row, and a line may end after an operator or a comma that is no deeper than in brackets.
+in a row, and a line may end after an operator or a comma that is no deeper than in brackets.  A symbol's element
+says its name: <msub data-symbol="W_e">.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from html import escape
 
@@ -57,7 +59,7 @@ def _row(node: Node) -> str:
     """A formula as elements in a row, with BREAK where a line may end."""
     match node:
         case Sym(name, low, high, plain):
-            return _symbol(letters(name, plain), low, high)
+            return _named(name, _symbol(letters(name, plain), low, high))
         case Num(value):
             return f"<mn>{value}</mn>" if value >= 0 else _operator("−", "prefix") + f"<mn>{-value}</mn>"
         case Words(words):
@@ -74,7 +76,7 @@ def _row(node: Node) -> str:
         case Power(Num(1), Words("T")):
             return f"<msup><mn>𝟏</mn>{TRANSPOSED}</msup>"
         case Power(Sym(name, under, (), plain), Words("T")) if not letters(name).high:
-            return _symbol(letters(name, plain), under, (), TRANSPOSED)
+            return _named(name, _symbol(letters(name, plain), under, (), TRANSPOSED))
         case Power(base, exponent):
             return f"<msup>{_one(base)}{TRANSPOSED if exponent == Words('T') else _one(exponent)}</msup>"
         case Frac(above, below, built):
@@ -107,6 +109,11 @@ def _fenced(pair: str, inside: str) -> str:
     if "<mfrac>" in inside:  # brackets as tall as the fraction need a row of their own, which is not broken
         return f"<mrow><mo>{pair[0]}</mo>{inside.replace(BREAK, '')}<mo>{pair[1]}</mo></mrow>"
     return _operator(pair[0], "prefix") + inside + _operator(pair[1], "postfix")
+
+
+def _named(name: str, element: str) -> str:
+    tag, rest = re.match(r"(<\w+)(.*)", element, re.DOTALL).groups()  # type: ignore[union-attr]
+    return f'{tag} data-symbol="{name}"{rest}'
 
 
 def _symbol(own: Letters, low: tuple[Node, ...], high: tuple[Node, ...], exponent: str = "") -> str:

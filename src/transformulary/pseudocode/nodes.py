@@ -192,8 +192,23 @@ class Box:
 
 
 @dataclass(frozen=True)
+class Head:
+    """What is said of a model above its algorithms, in words.
+
+    title  what it is called
+    says   paragraphs
+    table  rows of cells; the first row and the first column name the others
+    """
+
+    title: str
+    says: tuple[str, ...] = ()
+    table: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
 class Document:
-    """Algorithms, and the functions that their lines name, one definition a line."""
+    """Algorithms, and the functions that their lines name, one definition a line; of a model, its head."""
 
     boxes: tuple[Box, ...]
     where: tuple[Line, ...] = ()
+    head: Head | None = None

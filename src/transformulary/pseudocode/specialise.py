@@ -8,9 +8,9 @@ is Python again: compiled, it computes bitwise what the oracle computes.
 from __future__ import annotations
 
 import ast
-import copy
 from decimal import Decimal
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
+from types import CodeType
 from typing import Any
 
 from transformulary.errors import ConfigError
@@ -19,6 +19,7 @@ from transformulary.paper import Config, DTransformerConfig, EDTransformerConfig
 from transformulary.paper.parameters import leaves
 from transformulary.paper.practice import Inference, Practice, Training
 from transformulary.pseudocode.notation import HIDDEN
+from transformulary.pseudocode.rewriting import Rewriter, replaced
 
 PAPER, LOAD = Practice(), ast.Load()
 #: The architecture of each config, which is where a run begins.
@@ -97,15 +98,16 @@ def how(function: ast.FunctionDef, practice: Practice) -> Training | Inference |
     return next((kinds[annotation(a)] for a in function.args.args if a.arg == "how"), None)
 
 
-def papers_choices(function: ast.FunctionDef, **others: Any) -> Config:
-    """The paper's choices for the architecture that a function is for; the sizes do not show, they are symbols."""
-    sizes: Any = {"N_V": 2, "ell_max": 2, "H": 2, "d_e": 4, "d_mlp": 2} | others
-    match architecture(function):
+@cache
+def papers_program(kind: str, norm: str = "layer_norm") -> Program:
+    """The algorithms with the paper's choices for an architecture; the sizes do not show, they are symbols."""
+    sizes: Any = {"N_V": 2, "ell_max": 2, "H": 2, "d_e": 4, "d_mlp": 2, "norm": norm}
+    match kind:
         case "EDTransformerConfig":
-            return EDTransformerConfig(**sizes, L_enc=2, L_dec=2)
+            return Program(EDTransformerConfig(**sizes, L_enc=2, L_dec=2))
         case "ETransformerConfig":
-            return ETransformerConfig(**sizes, L=2)
-    return DTransformerConfig(**sizes, L=2)
+            return Program(ETransformerConfig(**sizes, L=2))
+    return Program(DTransformerConfig(**sizes, L=2))
 
 
 def widths_differ(config: Config) -> bool:
@@ -168,22 +170,31 @@ def names(target: ast.expr) -> list[str]:
     return [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
 
 
-class _Substitute(ast.NodeTransformer):
+@lru_cache(maxsize=1024)
+def choice(node: ast.expr) -> CodeType | None:
+    """The code of an expression that uses nothing but the config; None of any other."""
+    parts = list(ast.walk(node))
+    used = {n.id for n in parts if isinstance(n, ast.Name)}
+    if not used <= {"c", "how", "len"} or any(isinstance(n, ast.Lambda | ast.GeneratorExp) for n in parts):
+        return None
+    return compile(ast.fix_missing_locations(ast.Expression(node)), "<choice>", "eval")
+
+
+class _Substitute(Rewriter):
     def __init__(self, values: dict[str, ast.expr]) -> None:
         self.values = values
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return copy.deepcopy(self.values.get(node.id, node)) if isinstance(node.ctx, ast.Load) else node
+        return self.values.get(node.id, node) if isinstance(node.ctx, ast.Load) else node
 
 
-class _Specialiser(ast.NodeTransformer):
+class _Specialiser(Rewriter):
     """One function under one config."""
 
     def __init__(self, program: Program, function: ast.FunctionDef) -> None:
         self.program, self.config, self.source = program, program.config, program.source
         self.path = self.source.files[function.name]
         self.chosen: dict[str, Any] = {"c": program.config, "how": how(function, program.practice)}
-        function = copy.deepcopy(function)
         self.sizes = self._sizes(function)
         values: dict[str, ast.expr] = {
             argument.arg: ast.Constant(None)
@@ -197,8 +208,7 @@ class _Specialiser(ast.NodeTransformer):
             values["beta"] = ast.Constant(0)
         if program.numbers:
             values |= {name: ast.Constant(size) for name, size in self.sizes.items()}
-        function.body = self._block(function.body, values)
-        self.result = ast.fix_missing_locations(function)
+        self.result = replaced(function, body=self._block(function.body, values))
 
     def _sizes(self, function: ast.FunctionDef) -> dict[str, int]:
         """The sizes that a function names itself and that are the config's: d_attn = len(...)."""
@@ -211,8 +221,8 @@ class _Specialiser(ast.NodeTransformer):
         """Specialise statements; a choice without a number of its own is put in place."""
         out: list[ast.stmt] = []
         for statement in statements:
-            choice = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.IfExp)
-            chosen = choice and not self.source.label(self.path, statement)
+            chooses = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.IfExp)
+            chosen = chooses and not self.source.label(self.path, statement)
             new = self.visit(_Substitute(values).visit(statement))
             for s in new if isinstance(new, list) else [new]:
                 if chosen:
@@ -223,37 +233,31 @@ class _Specialiser(ast.NodeTransformer):
 
     def _known(self, node: ast.expr) -> tuple[bool, Any]:
         """(True, value) of an expression that uses nothing but the config."""
-        used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-        if not used <= {"c", "how", "len"} or any(isinstance(n, ast.Lambda | ast.GeneratorExp) for n in ast.walk(node)):
-            return False, None
-        code = compile(ast.fix_missing_locations(ast.Expression(copy.deepcopy(node))), "<choice>", "eval")
-        return True, eval(code, {"__builtins__": {"len": len}, **self.chosen})
+        code = choice(node)
+        return bool(code), code and eval(code, {"__builtins__": {"len": len}, **self.chosen})
 
     # statements
 
     def visit_If(self, node: ast.If) -> Any:
         known, value = self._known(node.test)
         if not known:
-            return self.generic_visit(node)
+            return self.parts(node)
         return self._block(node.body if value else node.orelse, {})
 
     def visit_For(self, node: ast.For) -> ast.For:
-        node.iter, node.body = self.visit(node.iter), self._block(node.body, {})
-        return node
+        return replaced(node, iter=self.visit(node.iter), body=self._block(node.body, {}))
 
     def visit_While(self, node: ast.While) -> ast.While:
-        node.test, node.body = self.visit(node.test), self._block(node.body, {})
-        return node
+        return replaced(node, test=self.visit(node.test), body=self._block(node.body, {}))
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        node.body = self._block(node.body, {})
-        return node
+        return replaced(node, body=self._block(node.body, {}))
 
     # expressions
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         known, value = self._known(node.test)
-        return self.visit(node.body if value else node.orelse) if known else self.generic_visit(node)
+        return self.visit(node.body if value else node.orelse) if known else self.parts(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         if isinstance(node.value, ast.Name) and node.value.id in self.chosen:
@@ -263,38 +267,38 @@ class _Specialiser(ast.NodeTransformer):
             return ast.Constant(value) if literal else node
         if node.attr in self.config.absent:
             return ast.Constant(0)
-        return self.generic_visit(node)
+        return self.parts(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         """TABLE[c.…] is the entry; a member of an absent parameter is 0; c.mask[l % k] is a cycle of masks."""
         if isinstance(node.value, ast.Name) and (table := self.source.tables.get(node.value.id)):
             known, key = self._known(node.slice)
             assert known, f"{ast.unparse(node)} must be decided by the config"
-            return self.visit(copy.deepcopy(table[key]))
+            return self.visit(table[key])
         if ast.unparse(node.value) == "c.mask":
             return self._masks(node)
-        node.value, node.slice = self.visit(node.value), self.visit(node.slice)
-        return ast.Constant(0) if is_number(node.value, 0) else node
+        new = self.parts(node)
+        return ast.Constant(0) if is_number(new.value, 0) else new
 
     def _masks(self, node: ast.Subscript) -> ast.expr:
         """c.mask[0] where all layers have the same mask, else c.mask[l % 2]: values, which print as their rules."""
         period = len(cycle(self.config.mask))  # type: ignore[union-attr]
-        node.slice = ast.Constant(0) if period == 1 else _Length(period).visit(node.slice)
-        return node
+        return replaced(node, slice=ast.Constant(0) if period == 1 else _Length(period).visit(node.slice))
 
     def visit_Call(self, node: ast.Call) -> Any:
-        node.func, node.args = self.visit(node.func), [self.visit(a) for a in node.args]
-        if isinstance(node.func, ast.Lambda):
-            given = {a.arg: value for a, value in zip(node.func.args.args, node.args, strict=True)}
-            return self.visit(_Substitute(given).visit(node.func.body))
-        return node
+        new = self.parts(node)
+        if isinstance(new.func, ast.Lambda):
+            given = {a.arg: value for a, value in zip(new.func.args.args, new.args, strict=True)}
+            return self.visit(_Substitute(given).visit(new.func.body))
+        return new
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
-        a, b = node.left, node.right = self.visit(node.left), self.visit(node.right)
+        new = self.parts(node)
+        a, b = new.left, new.right
         sizes = [self.sizes.get(getattr(x, "id", "")) for x in (a, b)]
         match node.op:
-            case ast.FloorDiv() if all(sizes):  # H // H_kv: the size of a group
-                return ast.Constant(sizes[0] // sizes[1])  # type: ignore[operator]
+            case ast.FloorDiv() if all(sizes) and sizes[0] == sizes[1]:  # H // H_kv: no groups
+                return ast.Constant(1)
             case ast.Add() if is_number(a, 0):
                 return b
             case ast.Add() | ast.Sub() if is_number(b, 0):
@@ -305,12 +309,12 @@ class _Specialiser(ast.NodeTransformer):
                 return b
             case ast.Mult() | ast.Div() | ast.FloorDiv() if is_number(b, 1):
                 return a
-        if all(isinstance(x, ast.Constant) for x in (a, b)) and exact(value := self._known(node)[1], node):
+        if all(isinstance(x, ast.Constant) for x in (a, b)) and exact(value := self._known(new)[1], new):
             return ast.Constant(value)
-        return node
+        return new
 
 
-class _Length(ast.NodeTransformer):
+class _Length(Rewriter):
     """len(c.mask) as a number."""
 
     def __init__(self, length: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import groupby
+from textwrap import fill
 
 from transformulary.pseudocode.credits import BIBTEX, PRINTED_BY
 from transformulary.pseudocode.diff import Diff, Pair
@@ -18,6 +19,7 @@ from transformulary.pseudocode.nodes import (
     Entry,
     Fence,
     Frac,
+    Head,
     Infix,
     Line,
     Node,
@@ -30,6 +32,7 @@ from transformulary.pseudocode.nodes import (
     level,
 )
 from transformulary.pseudocode.notation import letters
+from transformulary.tables import table
 
 FENCES = {"[]": "[]", "{}": "{}", "[[]]": ("[[", "]]"), "ceiling": "⌈⌉", "floor": "⌊⌋", "()": "()", "norm": "‖‖"}
 INDENT = "    "
@@ -160,13 +163,24 @@ def definition(row: Line) -> str:
 
 def document(d: Document) -> str:
     """Algorithms, one below the other, and the functions that their lines name."""
+    above = [head(d.head)] if d.head else []
     where = ["\n".join(["where", *map(definition, d.where)])] if d.where else []
-    return "\n\n".join([*map(box, d.boxes), *where, f"{PRINTED_BY} [PH22] is\n{BIBTEX}"])
+    return "\n\n".join([*above, *map(box, d.boxes), *where, f"{PRINTED_BY} [PH22] is\n{BIBTEX}"])
+
+
+def head(h: Head) -> str:
+    """What is said of a model."""
+    return "\n".join([h.title, *(fill(words, WIDTH) for words in h.says), *tabled(h)])
+
+
+def tabled(h: Head) -> list[str]:
+    """The rows of its table, aligned."""
+    return table(h.table, right=range(1, len(h.table[0]))).splitlines() if h.table else []
 
 
 def diff(d: Diff) -> str:
     """What differs, in the form of a unified diff: the lines of the first with -, those of the second with +."""
-    rows = [f"--- {d.names[0]}", f"+++ {d.names[1]}"] if d.differences else []
+    rows = [head(d.same)] if d.same else [f"--- {d.names[0]}", f"+++ {d.names[1]}"]
     for x in d.differences:
         before, after = (title and line(title) for title in x.titles)
         heading = f"@@ {after or before} @@"

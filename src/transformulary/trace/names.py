@@ -6,8 +6,8 @@ no such value: TransformerLens' attn_scores are scaled and ours are not, say.
 
 transformers     MODULE:out or MODULE:in, what a forward hook of that module sees (first output, first input);
                  MODULE:out[1] is the second output; attn_implementation="eager" for the weights of attention
-TransformerLens  hook names; models loaded without processing (`from_pretrained_no_processing`), as folding moves
-                 numbers between lines
+TransformerLens  hook names of version 4's TransformerBridge as it loads a model; its compatibility mode moves numbers
+                 between lines.  Before version 4 a LayerNorm's `hook_out` is called `hook_normalized`
 llama.cpp        nodes of the graph as its `eval-callback` prints them, shapes reversed as NumPy has them; without flash
                  attention, whose kernel hides the scores; the last layer only has the tokens whose logits were asked
                  for.  A name that occurs several times in a layer means the last one
@@ -45,11 +45,6 @@ class Name:
 
 def _lacks(bias: str) -> Condition:
     return lambda c: bias in c.absent
-
-
-def _layer_norm(c: DTransformerConfig) -> bool:
-    """Theirs is seen after the multiplication by gamma; in RMSnorm before it."""
-    return c.norm == "layer_norm"
 
 
 def _plain(c: DTransformerConfig) -> bool:
@@ -124,7 +119,7 @@ TRANSFORMER_LENS = (
     Name("10.2[t]:W_e", "hook_embed", "[0, {t}]"),
     Name("10.2[t]:W_p", "hook_pos_embed", "[0, {t}]"),
     Name("10.3", "blocks.0.hook_resid_pre"),
-    Name("10.5[l]", block + "ln1.hook_normalized", when=_layer_norm),
+    Name("10.5[l]", block + "ln1.hook_out"),
     Name(f"{HEAD}/4.1", attn + "hook_q", "[0, :, {h}].T"),
     Name(f"{HEAD}/4.2", attn + "hook_k", "[0, :, {g}].T"),
     Name(f"{HEAD}/4.3", attn + "hook_v", "[0, :, {g}].T"),
@@ -135,13 +130,14 @@ TRANSFORMER_LENS = (
     Name("10.6[l]/5.4", block + "hook_attn_out"),
     Name("10.6[l]:MHAttention", block + "hook_attn_out"),
     Name("10.6[l]", block + "hook_resid_mid"),
-    Name("10.7[l]", block + "ln2.hook_normalized", when=_layer_norm),
+    Name("10.7[l]", block + "ln2.hook_out"),
     Name("10.8[l]:W_mlp1", mlp + "hook_pre", when=_lacks("b_mlp1")),
     Name("10.8[l]:W_mlp3", mlp + "hook_pre_linear"),
     Name("10.8[l]:ACTIVATION", mlp + "hook_post", when=_plain),
     Name("10.8[l]:W_mlp2", block + "hook_mlp_out", when=_lacks("b_mlp2")),
     Name("10.8[l]", block + "hook_resid_post"),
-    Name("10.10", "ln_final.hook_normalized", when=_layer_norm),
+    Name("10.10", "ln_final.hook_out"),
+    Name("10.11:W_u", "unembed.hook_out", when=_lacks("b_u")),
 )
 
 _COMMON = (
@@ -170,7 +166,7 @@ LLAMA_CPP_GPT2 = (
 #: Its files hold the rows of W_q and W_k in pairs, so that rotated pairs are neighbours: x[2 i] there is x[i] here.
 _PAIRS = "[:, {head}].T[[*range(0, {d_attn}, 2), *range(1, {d_attn}, 2)]]"
 LLAMA_CPP_LLAMA = (
-    Name("10.3", "inp_embd", ".T"),
+    Name("10.3", "embd", ".T"),
     Name(f"{HEAD}/4.3a", "Qcur-{l}", _PAIRS.replace("head", "h")),
     Name(f"{HEAD}/4.3b", "Kcur-{l}", _PAIRS.replace("head", "g")),
     Name(f"{HEAD}/4.3", "Vcur-{l}", "[:, {g}].T"),

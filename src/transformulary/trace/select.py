@@ -26,7 +26,8 @@ from transformulary.errors import AlgorithmError
 from transformulary.oracle import random_theta, record
 from transformulary.paper import Causal, DTransformerConfig
 
-_INDEX = re.compile(r"\b([a-z_]+)=(\d+)")
+#: An index of a path: its name and its number.
+INDEX = re.compile(r"\b([a-z_]+)=(\d+)")
 #: Indices of tokens and of numbers: the steps within one column.
 WITHIN = re.compile(r"[\[,](t|t_x|t_z|i)=")
 
@@ -47,7 +48,7 @@ class Selection:
         every, wanted = kinds(config), set[str]()
         for pattern in self.patterns:
             _check(pattern, {"l": config.L, "h": config.H, "t": ell, "t_x": ell, "t_z": ell})
-            found = [path for path in every if _regex(_first(pattern)).fullmatch(path)]
+            found = [path for path in every if _regex(first(pattern)).fullmatch(path)]
             if not found:
                 raise AlgorithmError(_nothing(pattern, every))
             wanted |= set(found)
@@ -61,8 +62,8 @@ class Selection:
 
     def inside(self, path: str) -> bool:
         """Whether something inside a member of a line may be asked for (`oracle.watched`)."""
-        return _first(path) in self._above and all(
-            int(value) in self._only.get(name, {int(value)}) for name, value in _INDEX.findall(path)
+        return first(path) in self._above and all(
+            int(value) in self._only.get(name, {int(value)}) for name, value in INDEX.findall(path)
         )
 
 
@@ -88,33 +89,48 @@ def kinds(config: DTransformerConfig) -> tuple[str, ...]:
     small: dict[str, Any] = dict.fromkeys(("L", "H", "H_kv", "d_mlp", "d_mid"), 1) | {"N_V": 2, "ell_max": 2}
     tiny = replace(config, **small, d_e=4, d_attn=4, mask=(Causal(),), eps=config.eps or 1e-5)
     values = record("DTransformer", [0], random_theta(tiny, np.random.default_rng(0)), tiny)
-    return tuple(dict.fromkeys(map(_first, values)))
+    return tuple(dict.fromkeys(map(first, values)))
 
 
 def _regex(pattern: str) -> re.Pattern[str]:
-    """What a pattern stands for, as a regular expression."""
-    parts = re.split(r"(\*\*|\*)", pattern)
-    return re.compile("".join({"**": ".*", "*": r"[^/:,\[\]]*"}.get(part) or re.escape(part) for part in parts))
+    """What a pattern stands for, as a regular expression.
+
+    A star takes as little as it can and, but for the last ones, is not tried again (`(?>...)`): the first place that
+    fits what follows is as good as any later one, and the time does not explode with the number of stars.
+    """
+    first, *rest = re.sub(r"\*{3,}", "**", pattern).split("**")
+    if not rest:
+        return re.compile(_between(first, last=True))
+    inner = [rf"(?>.*?{_between(piece)})" for piece in rest[:-1]]
+    return re.compile("".join([_between(first), *inner, ".*?", _between(rest[-1], last=True)]))
 
 
-def _first(path: str) -> str:
+def _between(piece: str, last: bool = False) -> str:
+    """The part of a regular expression that stands for a piece of a pattern between two `**`."""
+    literal, *rest = map(re.escape, piece.split("*"))
+    steps = [rf"[^/:,\[\]]*?{text}" for text in rest]
+    fixed = len(steps) - 1 if last else len(steps)
+    return literal + "".join(f"(?>{step})" if k < fixed else step for k, step in enumerate(steps))
+
+
+def first(path: str) -> str:
     """The path with every index 1."""
-    return _INDEX.sub(r"\1=1", path)
+    return INDEX.sub(r"\1=1", path)
 
 
 def _wild(path: str) -> str:
-    return _INDEX.sub(r"\1=*", path)
+    return INDEX.sub(r"\1=*", path)
 
 
 def _literals(patterns: Sequence[str]) -> dict[str, set[int]]:
     """{index: its values}, of the indices that every pattern gives as a number."""
-    given = [dict(_INDEX.findall(pattern)) for pattern in patterns]
+    given = [dict(INDEX.findall(pattern)) for pattern in patterns]
     names = set(given[0]).intersection(*given[1:]) if given else set()
     return {name: {int(indices[name]) for indices in given} for name in names}
 
 
 def _check(pattern: str, sizes: dict[str, int]) -> None:
-    for name, value in _INDEX.findall(pattern):
+    for name, value in INDEX.findall(pattern):
         if not 1 <= int(value) <= sizes.get(name, int(value)):
             raise AlgorithmError(f"no value is at {pattern}: {name} = {value} is outside 1 to {sizes[name]}.")
 

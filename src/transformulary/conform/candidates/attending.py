@@ -22,8 +22,8 @@ ATTENDING = frozenset({"attention", "mha"})
 CLOSE = 1e-4
 #: The erratum in docs/errata.md.
 RULE = "they must be 0 (line 6 of Algorithm 4 is 0/0 there: erratum E9)"
-#: Weights, and a mask in the oracle's orientation -> the output of the function, tokens as columns.
-Call = Callable[[SimpleNamespace, Array], Array]
+#: X, weights, and a mask -> the output of the function; tokens are columns.
+Call = Callable[[Array, SimpleNamespace, Array], Array]
 
 
 def output_of(name: str, result: Any, ell: int) -> tuple[Any, Note | None]:
@@ -47,20 +47,22 @@ def _are_weights(value: Any, ell: int) -> bool:
     return square and bool((A >= 0).all()) and min(A.sum(axis).max() for axis in (-1, -2)) < 1 + CLOSE
 
 
-def ask_alone(name: str, call: Call, weights: SimpleNamespace, ell: int) -> Note:
+def ask_alone(name: str, call: Call, X: Array, weights: SimpleNamespace) -> Note:
     """What a function makes of a last token that may attend to nothing."""
-    everything, itself = np.ones((ell, ell), bool), np.eye(ell, dtype=bool)
+    ell = X.shape[1]
+    everything, before = np.ones((ell, ell), bool), np.arange(ell) < ell - 1
     what = f"in {name}, a query that may attend to nothing"
     with np.errstate(all="ignore"):
         try:
-            theirs = call(weights, everything & (np.arange(ell) < ell - 1))[:, -1]
+            theirs = call(X, weights, everything & before)[:, -1]
         except CandidateError:
             return Note("masks", AGREES, f"{what} is refused")
         unmasked, uniform, nothing = (
-            call(w, everything) for w in (weights, _without(weights, "q"), _without(weights, "v"))
+            call(X, w, everything) for w in (weights, _without(weights, "q"), _without(weights, "v"))
         )
-        if not _close(call(weights, itself), call(_without(weights, "q"), itself)):
-            return Note("masks", UNSEEN, f"{name} does not keep to its mask")
+        alone, beside_others = (call(Y, weights, np.eye(ell, dtype=bool)) for Y in (X, np.where(before, -X, X)))
+    if not _close(alone[:, -1], beside_others[:, -1]):
+        return Note("masks", UNSEEN, f"{name} does not keep to its mask")
     if not np.isfinite(theirs).all():
         return Note("masks", NOTE, f"{what} gets NaN; weights of 0 would be safe in a padded batch")
     if _close(theirs, nothing[:, -1]):

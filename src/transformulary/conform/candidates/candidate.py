@@ -26,6 +26,7 @@ class Candidate:
     lower      line ("10.5") -> the lower precision in which its published code computes that line on purpose
     x          its token ids, where it has its own tokenizer
     weights    its parameters by its own names, as they are stored, bfloat16 as float32
+    buffers    its other tensors of real numbers, of which some may be parameters
     own        `seen` are results of functions that were each given the oracle's own values: no line
                depends on another one's result
     notes      what was found beside its lines: see `decoding.py` and `attending.py`
@@ -37,18 +38,28 @@ class Candidate:
     lower: Mapping[str, str] = field(default_factory=dict)
     x: tuple[int, ...] | None = None
     weights: Mapping[str, Array] = field(default_factory=dict)
+    buffers: Mapping[str, Array] = field(default_factory=dict)
     own: bool = False
     notes: tuple[Note, ...] = ()
 
 
 def array(value: Any, what: str) -> Array:
-    """Numbers of NumPy, PyTorch, JAX or of anything with `__array__`, in float64.  Raises CandidateError."""
+    """Numbers of NumPy, PyTorch, JAX or of anything with `__array__`, in float64, copied.  Raises CandidateError."""
+    if np.ma.is_masked(value):
+        raise CandidateError(f"{what} is a masked array: some of its numbers are not there.")
     if hasattr(value, "detach"):  # PyTorch: its NumPy has no bfloat16, and no gradient
-        value = value.detach().cpu().double()
+        value = value.detach().cpu()
+        value = value if value.is_complex() else value.double()
     try:
-        return np.asarray(value, dtype=np.float64)
+        if value is None:  # NumPy makes a NaN of it
+            raise TypeError
+        found = np.asarray(value)
+        numbers = found if found.dtype.kind in "cmM" else np.asarray(found, np.float64)
     except (TypeError, ValueError):
         raise CandidateError(f"{what} is {type(value).__name__}, and must be an array of numbers.") from None
+    if numbers.dtype != np.float64 or (found.ndim and found.dtype.kind in "OSU"):
+        raise CandidateError(f"{what} is an array of {found.dtype}, and values are real numbers.")
+    return numbers.copy()
 
 
 def stored(value: torch.Tensor) -> Array:

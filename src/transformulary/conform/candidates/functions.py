@@ -61,21 +61,24 @@ class Functions:
             raise CandidateError(f"there is no function to compare; one or more of {', '.join(SIGNATURES.values())}.")
         if self.tokens not in ("rows", "columns"):
             raise CandidateError(f"TOKENS = {self.tokens!r}; it is 'rows' or 'columns'.")
+        if self.output not in ("", "logits", "probabilities"):
+            raise CandidateError(f"OUTPUT = {self.output!r}; it is 'logits' or 'probabilities'.")
 
     def call(self, name: str, *args: Any) -> Any:
         """The raw result of one function, for arguments in the oracle's orientation."""
         with failing(f"{SIGNATURES[name]}"):
-            return self.functions[name](*map(self.given, args))
+            result = self.functions[name](*map(self.given, args))
+        if result is None:
+            raise CandidateError(f"{SIGNATURES[name]} returned nothing; it must return an array of numbers.")
+        return result
 
     def given(self, value: Any) -> Any:
-        """An argument as they want it."""
+        """An argument as they want it, in memory of its own: a function may work in place."""
         if isinstance(value, SimpleNamespace):
             return SimpleNamespace(**{name: self.given(member) for name, member in vars(value).items()})
-        if isinstance(value, list) and value and not isinstance(value[0], int):
+        if isinstance(value, list):
             return [self.given(member) for member in value]
-        if not isinstance(value, np.ndarray):
-            return value
-        return self.make(np.ascontiguousarray(value))
+        return self.make(np.array(value, order="C")) if isinstance(value, np.ndarray) else value
 
     def turned(self, X: Array) -> Array:
         """Tokens as they hold them; the same turns it back."""
@@ -148,11 +151,11 @@ class _Calls:
         numbers = _one(array(result, SIGNATURES[kind]))
         return _probabilities(self.f, numbers) if kind == "unembedding" else self.f.turned(numbers)
 
-    def _ask_alone(self, kind: str, X: Array, Z: Array, weights: SimpleNamespace, _: Array) -> Note:
-        def call(weights: SimpleNamespace, mask: Array) -> Array:
-            return self._value(kind, [X, Z, weights, self.f.turned(mask)])
+    def _ask_alone(self, kind: str, X: Array, _: Array, weights: SimpleNamespace, __: Array) -> Note:
+        def call(X: Array, weights: SimpleNamespace, mask: Array) -> Array:
+            return self._value(kind, [self.f.turned(X), self.f.turned(X), weights, self.f.turned(mask)])
 
-        return ask_alone(kind, call, weights, len(self.x))
+        return ask_alone(kind, call, self.f.turned(X), weights)
 
     def _embedding(self, line: str, at: Mapping[str, int]) -> list[Any]:
         return [self.x, all_weights(self.theta, self.c, self.f)]

@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from transformulary.conform.candidates.candidate import Candidate, array
+from transformulary.conform.allowance import UNIT
+from transformulary.conform.candidates.candidate import Candidate, array, precision_of
 from transformulary.conform.candidates.decoding import check_decoding
 from transformulary.conform.candidates.functions import SIGNATURES, Functions, run_functions
+from transformulary.conform.candidates.given import given_values
 from transformulary.conform.candidates.places import Table, make_table
 from transformulary.conform.candidates.pytorch import failing, watch_model
+from transformulary.conform.dumps import read_dumps, read_index
 from transformulary.conform.reference import Reference
 from transformulary.errors import CandidateError, require
 
@@ -31,6 +34,7 @@ def candidates_of(
     text: str = "",
     table: Table | None = None,
     rename: Mapping[str, str | None] | None = None,
+    orientation: str | None = None,
     decoding: bool = True,
 ) -> list[Candidate]:
     """The candidates that `what` is, each after its run on x.  See `conform` for what it may be."""
@@ -41,27 +45,30 @@ def candidates_of(
     if isinstance(what, Functions):
         return run_functions(what, ref.config, x, ref.theta, "functions")
     if isinstance(what, Mapping):
-        return [_mapping(what, ref, x)] if not _callables(what) else candidates_of(Functions(what), ref, x)
+        return [_mapping(what, ref, x, orientation)] if not _callables(what) else candidates_of(Functions(what), ref, x)
     if str(what) in LIBRARIES:
         return [_watched(of_folder(ref, LIBRARIES[str(what)]), ref, x, table, str(what), decoding)]
     path = Path(what)
-    if not path.exists():
+    if what == "" or not path.exists():
         raise CandidateError(
-            f"there is no {path}. A candidate is a Python file, dumps, a model's folder, or {' or '.join(LIBRARIES)}."
+            f"there is no {what or repr('')}. A candidate is a Python file, dumps, a model's folder, "
+            f"or {' or '.join(LIBRARIES)}."
         )
     if path.suffix == ".py":
         return _python(path, ref, x, text, table, decoding)
-    if (path / "config.json").is_file():
+    if path.suffix == ".gguf" or (path / "config.json").is_file():
         return [_watched(_ours(path), ref, x, None, str(path), decoding)]
-    return [_dumps(path, rename)]
+    return [_dumps(path, ref, x, rename, orientation)]
 
 
 def _callables(what: Mapping[Any, Any]) -> bool:
     return bool(what) and all(callable(value) for value in what.values())
 
 
-def _mapping(what: Mapping[str, Any], ref: Reference, x: Sequence[int]) -> Candidate:
-    return Candidate("values", {path: array(value, path) for path, value in what.items()})
+def _mapping(what: Mapping[str, Any], ref: Reference, x: Sequence[int], orientation: str | None) -> Candidate:
+    values = {path: array(value, path) for path, value in what.items()}
+    seen, notes = given_values(values, ref.config, x, orientation, "values")
+    return Candidate("values", seen, notes=notes)
 
 
 def _watched(
@@ -75,8 +82,9 @@ def _watched(
     cached: Callable[..., Any] | None = None,
 ) -> Candidate:
     found = watch_model(model, ref.config, x, table, name)
-    notes = check_decoding(model, ref, x, found.precision, cached, bool(found.lower)) if decoding else ()
-    return Candidate(**{**vars(found), "x": ids, "notes": tuple(notes)})
+    lowest = max((found.precision, *found.lower.values()), key=lambda precision: UNIT[precision])
+    notes = check_decoding(model, ref, x, lowest, cached) if decoding else ()
+    return Candidate(**{**vars(found), "x": ids, "notes": (*found.notes, *notes)})
 
 
 def _python(
@@ -134,7 +142,7 @@ def of_folder(ref: Reference, load: Callable[[str], Any]) -> nn.Module:
         folder = ref.folder or Path(temporary)
         if ref.folder is None:
             ref.save(folder)
-        with failing("load(folder)"):
+        with failing("load(folder)", f"; the folder holds the checkpoint of {ref.name}: --against says which"):
             model = load(str(folder))
     if not isinstance(model, nn.Module):
         raise CandidateError(f"load(folder) returned {type(model).__name__}; it must return a torch.nn.Module.")
@@ -157,10 +165,13 @@ def _ours(folder: str | Path) -> nn.Module:
 LIBRARIES: dict[str, Callable[[str], Any]] = {"transformers": _transformers, "ours": _ours}
 
 
-def _dumps(path: Path, rename: Mapping[str, str | None] | None) -> Candidate:
-    from transformulary.conform.dumps import read_dumps  # type: ignore[import-not-found,unused-ignore]
-
-    raw = read_dumps(path, rename)
-    lowest = min((value.dtype.itemsize for value in raw.values()), default=8)
-    precision = {2: "float16", 4: "float32"}.get(lowest, "float64")
-    return Candidate(str(path), {p: array(value, p) for p, value in raw.items()}, precision)
+def _dumps(
+    path: Path, ref: Reference, x: Sequence[int], rename: Mapping[str, str | None] | None, orientation: str | None
+) -> Candidate:
+    raw, traced = read_dumps(path, rename), read_index(path)
+    values = {p: array(value, p) for p, value in raw.items()}
+    seen, notes = given_values(values, ref.config, x, orientation, str(path))
+    stored = {precision_of(value) for value in raw.values() if value.dtype.kind == "f"}
+    precision = max({*stored, traced.get("precision", "float64")}, key=lambda name: UNIT[name])
+    ids = tuple(traced["tokens"]) if "tokens" in traced else None
+    return Candidate(str(path), seen, precision, x=ids, notes=notes)

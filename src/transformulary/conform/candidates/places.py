@@ -27,7 +27,7 @@ class Table:
     places  path, with [l] for the layer -> place
     lower   line -> the precision in which the published code computes it, even in a model of a higher one
     tokens  "rows", as in PyTorch, or "columns"
-    output  what the place of 10.11 shows: "logits" or "probabilities"
+    output  what the place of 10.11 shows, or, without one, what the model returns: "logits" or "probabilities"
     """
 
     places: Mapping[str, Place]

@@ -1,15 +1,17 @@
 """Draft the table of places of a PyTorch model that nobody has described: from names, shapes and one run.
 
 Every line of the oracle is looked for among what the modules are given and give: a value that is nearly the
-oracle's is that line, whatever its module is called.  Where none is, names of modules and their order are a guess,
-and the draft says so.
+oracle's is that line, whatever its module is called, and the place in one layer is that in all.  After a mistake no
+value is near; then a module that makes of its input what a norm of the oracle would is that norm, and its input the
+line before it.  Where nothing of this helps, names of modules are a guess, and the draft says so.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,13 @@ import torch
 from torch import nn
 
 from transformulary.conform.candidates.candidate import Array, array
-from transformulary.conform.candidates.pytorch import failing, ids
+from transformulary.conform.candidates.pytorch import failing, ids, logits
+from transformulary.conform.compared import error_of
 from transformulary.conform.reference import Reference, reference
 from transformulary.errors import CandidateError
 from transformulary.nn import evaluating
-from transformulary.oracle import record
+from transformulary.oracle import NORM, record, softmax
+from transformulary.paper import DTransformerConfig
 
 #: Lines to be found, in the order of the run; for the last, the logits are looked for.
 LINES = ("10.3", "10.5[l]", "10.6[l]", "10.7[l]", "10.8[l]", "10.10", "10.11")
@@ -35,6 +39,10 @@ HINTS = {
 }
 #: A value within this of the oracle's is the line, possibly with a mistake; above, it is another value.
 NEAR = 0.3
+#: Among so many of the next norms a module is looked for: one or two may be wrong.
+AHEAD = 3
+#: The eps with which a module's input, which may be 0, is tried in a norm that has none.
+TINY = 1e-12
 
 
 @dataclass(frozen=True)
@@ -55,15 +63,16 @@ def propose(candidate: Any, against: Any) -> str:
     ref = reference(against)
     model = candidate if isinstance(candidate, nn.Module) else _load(candidate, ref)
     x = [(7 * t * t + 3 * t + 1) % ref.config.N_V for t in range(min(9, ref.config.ell_max))]
-    events = list(_events(model, x))
-    values = record("DTransformer", x, ref.theta, ref.config)
-    values["10.11"] = np.log(values["10.11"])
+    events, output = _run(model, x)
+    oracle = record("DTransformer", x, ref.theta, ref.config)
+    oracle["10.11"] = np.log(oracle["10.11"])
+    expected = oracle | _by_norms(events, ref) | {"10.11": _compared("10.11", output)}
     lines = [
         '# Where the lines of Algorithm 10 can be seen: path = "module:in" or "module:out"; {l} counts layers from 0.',
         "[places]",
     ]
     for line in LINES:
-        place, why = _find(line, values, events, ref.config.L)
+        place, why = _find(line, oracle, expected, events, ref.config.L)
         lines.append(f'"{line}" = "{place}"  # {why}' if place else f'# "{line}" = ""  # {why}')
     return "\n".join([*lines, "", *_shapes(model)])
 
@@ -73,13 +82,16 @@ def _load(candidate: Any, ref: Reference) -> nn.Module:
 
     if str(candidate) in LIBRARIES:
         return of_folder(ref, LIBRARIES[str(candidate)])
+    if not Path(candidate).is_file():
+        raise CandidateError(f"there is no Python file {candidate}, whose load(folder) would return the model.")
     load = getattr(import_file(Path(candidate)), "load", None)
     if load is None:
         raise CandidateError(f"{candidate} has no load(folder), which would return the model to look at.")
     return of_folder(ref, load)
 
 
-def _events(model: nn.Module, x: Sequence[int]) -> list[Event]:
+def _run(model: nn.Module, x: Sequence[int]) -> tuple[list[Event], Array]:
+    """What the modules showed, and the model's output."""
     found: list[Event] = []
 
     def show(name: str, side: str, value: Any) -> None:
@@ -99,39 +111,90 @@ def _events(model: nn.Module, x: Sequence[int]) -> list[Event]:
             handles.append(module.register_forward_hook(lambda _, __, out, name=name: show(name, "out", out)))
     try:
         with evaluating(model), torch.no_grad(), failing(type(model).__name__):
-            model(ids(model, [x]))
+            output = logits(model(ids(model, [x])))
     finally:
         for handle in handles:
             handle.remove()
+    return found, array(output[0], "the model's output").T
+
+
+def _by_norms(events: list[Event], ref: Reference) -> dict[str, Array]:
+    """What the lines around the norms are in this model: modules that compute the oracle's norms, in their order."""
+    c, theta = replace(ref.config, eps=ref.config.eps or TINY), ref.theta
+    layers = [
+        norm
+        for l in range(c.L)
+        for norm in (
+            (f"10.8[l={l}]" if l else "10.3", f"10.5[l={l + 1}]", theta.gamma_1[l], theta.beta_1[l]),
+            (f"10.6[l={l + 1}]", f"10.7[l={l + 1}]", theta.gamma_2[l], theta.beta_2[l]),
+        )
+    ]
+    norms = [*layers, (f"10.8[l={c.L}]", "10.10", theta.gamma, theta.beta)]
+    given: dict[str, Array] = {}
+    found: dict[str, Array] = {}
+    for event in events:
+        if event.side == "in":
+            given[event.module] = event.value
+        elif norms and event.module in given and len(given[event.module]) == c.d_e:
+            X = given[event.module]
+            errors = [error_of(_norm(X, gamma, beta, c), event.value) for *_, gamma, beta in norms[:AHEAD]]
+            if min(errors) < NEAR:
+                nearest = errors.index(min(errors))
+                before, line, *_ = norms[nearest]
+                found |= {before: X, line: event.value}
+                norms = norms[nearest + 1 :]
     return found
 
 
-def _find(line: str, values: dict[str, Array], events: list[Event], L: int) -> tuple[str, str]:
-    """(place, why) of one line; with {l} where all layers agree on it."""
-    if "[l]" not in line:
-        error, event = _nearest(values[line], events, line)
-        return (event.place, f"{error:.0e} from the oracle's") if event and error < NEAR else _by_name(line, events)
-    places, errors = set(), []
-    for l in range(1, L + 1):
-        error, event = _nearest(values[line.replace("[l]", f"[l={l}]")], events, line)
-        if event is None or error >= NEAR:
-            return _by_name(line, events)
-        places.add(re.sub(rf"(^|\.){l - 1}(?=\.|:)", r"\1{l}", event.place, count=1))
-        errors.append(error)
-    if len(places) == 1:
-        return places.pop(), f"{max(errors):.0e} from the oracle's"
-    return _by_name(line, events)
+def _norm(X: Array, gamma: Array, beta: Array, c: DTransformerConfig) -> Array:
+    return np.stack([NORM[c.norm](e, gamma, beta, c) for e in X.T], 1)
+
+
+def _find(
+    line: str, oracle: dict[str, Array], expected: dict[str, Array], events: list[Event], L: int
+) -> tuple[str, str]:
+    """(place, why) of one line; with {l} what most layers agree on, the first of equals."""
+    layered = "[l]" in line
+    paths = [line.replace("[l]", f"[l={l + 1}]") for l in range(L if layered else 1)]
+    shown = {event.place: event.value for event in reversed(events)}
+    votes: Counter[str] = Counter()
+    for l, path in enumerate(paths):
+        error, event = _nearest(expected[path], events, line)
+        if event and error < NEAR:
+            votes.update(_patterns(event.place, l) if layered else [event.place])
+    if not votes:
+        return _by_name(line, events)
+    place = max(votes, key=lambda p: (votes[p], sum(p.format(l=l) in shown for l in range(len(paths)))))
+    theirs = [shown.get(place.format(l=l)) for l in range(len(paths))]
+    return place, _distance(line, [oracle[path] for path in paths], theirs)
+
+
+def _patterns(place: str, l: int) -> list[str]:
+    """A place with {l} for one of the numbers in it that may be the layer."""
+    numbers = re.finditer(rf"(?<![^.]){l}(?=[.:])", place)
+    return [f"{place[: m.start()]}{{l}}{place[m.end() :]}" for m in numbers]
+
+
+def _distance(line: str, ours: list[Array], theirs: list[Array | None]) -> str:
+    """How near a place is to the oracle's value: at once, or in which layers."""
+    errors = [float("inf") if b is None else error_of(a, _compared(line, b)) for a, b in zip(ours, theirs, strict=True)]
+    near = [error for error in errors if error < NEAR]
+    if len(near) == len(errors):
+        return f"{max(near):.0e} from the oracle's"
+    far = ", ".join(f"{error:.0e}" for error in errors)
+    return f"differs from the oracle's, by {far}" + (" layer by layer" if len(errors) > 1 else "")
+
+
+def _compared(line: str, value: Array) -> Array:
+    """Logits as logarithms of probabilities."""
+    return np.log(softmax(value)) if line == "10.11" else value
 
 
 def _nearest(value: Array, events: list[Event], line: str) -> tuple[float, Event | None]:
     """The event whose value is nearest; the first of equals, an output before an input."""
     best: tuple[float, int, Event | None] = (float("inf"), 0, None)
-    for event in events:
-        if event.value.shape != value.shape:
-            continue
-        theirs = event.value - (np.log(np.exp(event.value).sum(0)) if line == "10.11" else 0)
-        error = float(np.abs(theirs - value).max() / np.abs(value).max())
-        rank = (round(error, 12), _preference(line, event))
+    for event in (event for event in events if event.value.shape == value.shape):
+        rank = (round(error_of(value, _compared(line, event.value)), 12), _preference(line, event))
         if rank < best[:2]:
             best = (*rank, event)
     return best[0], best[2]

@@ -1,0 +1,140 @@
+"""Values that somebody gives by path: whether the run has them, and which of their axes counts tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from transformulary.conform.candidates.candidate import Array
+from transformulary.conform.dumps import nearest
+from transformulary.conform.notes import NOTE, Note
+from transformulary.errors import CandidateError
+from transformulary.oracle.path import parse
+from transformulary.oracle.values import axes
+from transformulary.paper import DTransformerConfig
+from transformulary.trace.select import INDEX, first, kinds
+
+Shape = tuple[int, ...]
+#: Line 1 counts the tokens.
+LENGTH = "10.1"
+#: Families of heads, of pairs of numbers: their members and what is made of them are compared, not the families.
+FAMILIES = {"H", "d_attn/2", "d_e/2"}
+
+
+def check_paths(paths: Iterable[str], config: DTransformerConfig, ell: int, what: str) -> None:
+    """Raise CandidateError, which names the nearest, where a path is no value of a run on ell tokens."""
+    for path in paths:
+        last = {"l": config.L, "h": config.H, "t": ell, "t_x": ell, "t_z": ell}
+        outside = any(not 1 <= int(i) <= last.get(name, int(i)) for name, i in INDEX.findall(path))
+        if first(path) not in kinds(config) or outside:
+            raise CandidateError(f"{what}: {path} is no value of this run. {nearest(path, _alike(path, config, last))}")
+
+
+def _alike(path: str, config: DTransformerConfig, last: Mapping[str, int]) -> list[str]:
+    """Every kind of value, with the indices of a path as far as there are any."""
+    given = {name: min(max(int(i), 1), last.get(name, int(i))) for name, i in INDEX.findall(path)}
+    return [INDEX.sub(lambda m: f"{m[1]}={given.get(m[1], 1)}", kind) for kind in kinds(config)]
+
+
+def shape(path: str, config: DTransformerConfig, ell: int) -> Shape:
+    """The shape of the value at a path in a run on ell tokens."""
+    c = config
+    sizes = {
+        "d_e": c.d_e, "d_attn": c.d_attn, "d_mid": c.d_mid, "d_mlp": c.d_mlp, "N_V": c.N_V, "H": c.H,
+        "H*d_mid": c.H * c.d_mid, "d_attn/2": c.d_attn // 2, "d_e/2": c.d_e // 2,
+        **dict.fromkeys(("ell", "ell_x", "ell_z", "T"), ell),
+    }  # fmt: skip
+    return tuple(sizes[axis] for axis in axes(path))
+
+
+def given_values(
+    values: Mapping[str, Array], config: DTransformerConfig, x: Sequence[int], tokens: str | None, what: str
+) -> tuple[dict[str, Array], tuple[Note, ...]]:
+    """({path: value, tokens as columns}, what was done to them).
+
+    Args:
+        values: by path; a batch of one is left out.
+        tokens: "columns" or "rows"; None: as their shapes say, columns where they do not.
+        what: whose values they are.
+
+    Raises:
+        CandidateError: a path is no value of this run; a value before the last one has another shape.
+    """
+    if tokens not in (None, "columns", "rows"):
+        raise CandidateError(f"tokens = {tokens!r} must be 'columns' or 'rows'.")
+    check_paths(values, config, len(x), what)
+    _check_length(values, config, len(x), what)
+    compared = {path: value for path, value in values.items() if _compared(path)}
+    found = {path: _single(value, shape(path, config, len(x))) for path, value in compared.items()}
+    rows = tokens == "rows" or (tokens is None and _rows(found, config, len(x), what))
+    found = {path: _turned(value) if rows else value for path, value in found.items()}
+    for path, value in found.items():
+        due = shape(path, config, len(x))
+        if value.shape != due and path != "10.11":  # nothing goes on with the last one
+            as_rows = f" (tokens are {tokens}, it was said)" if tokens else ""
+            raise CandidateError(
+                f"{what}: {path} has the shape {value.shape}, and {due} is right{as_rows}. "
+                f"Either it is another value, or it comes from a model of another size."
+            )
+    return found, tuple(_notes(values, found, rows and tokens is None))
+
+
+def _compared(path: str) -> bool:
+    """Whether the oracle can go on with a value of theirs: no number that counts or points, no family."""
+    whole = path == LENGTH or parse(path).name.startswith("bucket")
+    return not whole and not FAMILIES.intersection(axes(path))
+
+
+def _notes(values: Mapping[str, Array], found: Mapping[str, Array], turned: bool) -> Iterator[Note]:
+    if turned:
+        yield Note("values", NOTE, "they have tokens as rows, and were transposed")
+    if left := [path for path in values if path not in found and path != LENGTH]:
+        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+        yield Note("values", NOTE, f"{left[0]}{more} not compared: what is made of them is")
+
+
+def _check_length(values: Mapping[str, Array], config: DTransformerConfig, ell: int, what: str) -> None:
+    """Whether all values would be right with another number of tokens."""
+    if all(_fits(path, value, config, ell) for path, value in values.items()):
+        return
+    counted = [int(values[LENGTH])] if np.size(values.get(LENGTH, ())) == 1 else []
+    for n in counted or sorted({size for value in values.values() for size in value.shape}):
+        if n != ell and (counted or all(_fits(path, value, config, n) for path, value in values.items())):
+            raise CandidateError(
+                f"{what}: the values are of {n} tokens, and the run has {ell}: give their ids with --tokens."
+            )
+
+
+def _fits(path: str, value: Array, config: DTransformerConfig, ell: int) -> bool:
+    """Whether a value has its shape in a run on ell tokens, either way round."""
+    due = shape(path, config, ell)
+    if path == LENGTH:
+        return bool(np.size(value) == 1 and int(value.ravel()[0]) == ell)
+    return due in (_single(value, due).shape, _turned(_single(value, due)).shape)
+
+
+def _single(value: Array, due: Shape) -> Array:
+    """Without a batch of one."""
+    return value[0] if value.ndim == len(due) + 1 and len(value) == 1 else value
+
+
+def _turned(value: Array) -> Array:
+    return value.swapaxes(-1, -2) if value.ndim > 1 else value
+
+
+def _rows(values: Mapping[str, Array], config: DTransformerConfig, ell: int, what: str) -> bool:
+    """Whether values have tokens as rows: some fit only so.  Raises CandidateError if others only fit as columns."""
+    as_rows, as_columns = [], []
+    for path, value in values.items():
+        due = shape(path, config, ell)
+        if value.shape != due and _turned(value).shape == due:
+            as_rows.append(path)
+        elif value.shape == due != _turned(value).shape:
+            as_columns.append(path)
+    if as_rows and as_columns:
+        raise CandidateError(
+            f"{what}: {as_rows[0]} has tokens as rows, and {as_columns[0]} has them as columns: which is transposed? "
+            f"Make them all the same."
+        )
+    return bool(as_rows)

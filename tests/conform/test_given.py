@@ -1,0 +1,148 @@
+"""Values that somebody gives by path: whichever way round, of however many tokens, under whatever names."""
+
+import json
+
+import numpy as np
+import pytest
+
+from transformulary.cli import main
+from transformulary.conform import conform
+from transformulary.conform.candidates.given import shape
+from transformulary.conform.reference import PRESETS, reference
+from transformulary.errors import UserError
+from transformulary.oracle import record
+from transformulary.oracle.values import numbers
+from transformulary.trace import FORMATS, trace
+
+X = [3, 1, 4, 1, 5]
+
+
+def values_of(name, *paths):
+    ref = reference(name)
+    every = {path: numbers(value) for path, value in record("DTransformer", X, ref.theta, ref.config).items()}
+    return {path: every[path] for path in paths or every}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_shapes_of_values(name):
+    """What a value's axes count gives its shape."""
+    for path, value in values_of(name).items():
+        assert shape(path, PRESETS[name], len(X)) == value.shape, path
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("precision", ["float64", "float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_a_trace_conforms(name, precision, format, tmp_path):
+    """What `trace` writes agrees with the model it came from, in the precision that its index says."""
+    ref = reference(name)
+    trace(ref.theta, ref.config, X, tmp_path / "t", precision=precision, format=format)
+
+    report = conform(tmp_path / "t", ref, tokens=X)
+
+    stored = "float32" if (precision, format) == ("float64", "f32") else precision
+    assert report.status == 0, report
+    assert (report.precision, report.unseen) == (stored, ())
+    assert [(note.kind, note.status) for note in report.notes] == [("tokens", "agrees")]
+
+
+@pytest.mark.parametrize(("name", "format"), [("gpt2", "f32"), ("llama", "npz")])
+def test_a_trace_of_everything_conforms(name, format, tmp_path):
+    """Every value within every line may be given."""
+    ref = reference(name)
+    trace(ref.theta, ref.config, X[:3], tmp_path / "t", at=["**"], format=format)
+
+    assert conform(tmp_path / "t", ref, tokens=X[:3]).status == 0
+
+
+def whole_lines(name="gpt2"):
+    return values_of(name, "10.3", "10.5[l=1]", "10.6[l=1]", "10.10", "10.11")
+
+
+@pytest.mark.parametrize("tokens", [None, "rows"])
+@pytest.mark.parametrize("turn", [lambda a: a.T, lambda a: a.T[None]])
+def test_tokens_as_rows(turn, tokens):
+    """Tokens may be rows, with a batch of one before them; unless it was said that they are, the report says so."""
+    values = {path: turn(value) for path, value in whole_lines().items()}
+
+    report = conform(values, "gpt2", tokens=X, orientation=tokens)
+
+    assert report.status == 0, report
+    assert [n.says for n in report.notes] == ["they have tokens as rows, and were transposed"] * (tokens is None)
+
+
+def test_square_values_as_the_others():
+    """What is square, like the weights of attention, is turned as the others are."""
+    weights = "10.6[l=1]/5.2[h=1]/4.6:softmax"
+    values = {path: value.T for path, value in values_of("gpt2", "10.3", weights).items()}
+
+    assert conform(values, "gpt2", tokens=X).status == 0
+
+
+def test_a_batch_of_one():
+    """A batch of one is left out."""
+    assert conform({path: a[None] for path, a in whole_lines().items()}, "gpt2", tokens=X).status == 0
+
+
+A, P = np.zeros((12, 5)), np.full((37, 5), 1 / 37)
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "says"),
+    [
+        ({"10.3": A, "10.5[l=1]": A.T}, {}, "10.5.l=1. has tokens as rows, and 10.3 has them as columns"),
+        ({"10.3": A.T}, {"orientation": "columns"}, r"10.3 has the shape \(5, 12\), .* \(tokens are columns, it"),
+        ({"10.3": A[:8], "10.11": P}, {}, r"10.3 has the shape \(8, 5\), and \(12, 5\) is right"),
+        ({"10.3": A[:, :4], "10.11": P[:, :4]}, {}, "of 4 tokens, and the run has 5: give their ids with --tokens"),
+        ({"10.3": A[:, :4].T}, {}, "of 4 tokens, and the run has 5: give their ids with --tokens"),
+        ({"10.1": np.array(4)}, {}, "of 4 tokens, and the run has 5: give their ids with --tokens"),
+        ({"10.3": A}, {"orientation": "row"}, "'row' must be 'columns' or 'rows'"),
+        ({"10.33": A}, {}, "10.33 is no value of this run. Nearest: 10.3"),
+        ({"10.5[l=3]": A}, {}, r"10.5\[l=3\] is no value of this run. Nearest: 10.5\[l=2\]"),
+        ({"hidden": A}, {}, "hidden is no value of this run."),
+    ],
+)  # fmt: skip
+def test_values_that_cannot_be_compared(values, options, says):
+    """One line says what is wrong with the values, and what to do."""
+    with pytest.raises(UserError, match=says) as raised:
+        conform(values, "gpt2", tokens=X, **options)
+
+    assert "\n" not in str(raised.value)
+
+
+def test_probabilities_of_another_size():
+    """Nothing follows the last value, so that it may have any shape: it differs."""
+    report = conform({"10.11": P[:30]}, "gpt2", tokens=X)
+
+    assert report.status == 1
+    assert "its shape is (30, 5), and should be (37, 5)" in report.answer[0]
+
+
+def test_a_value_inside_a_line_differs():
+    """What a line computes inside is described by itself, not beside X."""
+    values = values_of("gpt2", "10.3", "10.6[l=1]", "10.7[l=1]", "10.8[l=1]:GELU_tanh")
+    values["10.8[l=1]:GELU_tanh"] = values["10.8[l=1]:GELU_tanh"] + 0.5
+
+    report = conform(values, "gpt2", tokens=X)
+
+    assert report.status == 1
+    assert "0.5 is added to every number" in report.answer[0]
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "status", "says"),
+    [
+        ({"x.{l}": "10.5[l]"}, ["--tokens-as", "rows"], 0, '"tokens": ['),
+        ({"x.{l}": "10.55[l]"}, [], 2, "10.55[l=1] is no value of this run. Nearest: 10.5[l=1]"),
+    ],
+)
+def test_on_the_command_line(table, options, status, says, tmp_path, capsys):
+    """Renamed dumps with tokens as rows; a renaming table that names no value ends with status 2."""
+    np.savez(tmp_path / "theirs.npz", **{"x.0": values_of("gpt2", "10.5[l=1]")["10.5[l=1]"].T})
+    (tmp_path / "rename.json").write_text(json.dumps(table))
+    dumps, rename, ids = str(tmp_path / "theirs.npz"), str(tmp_path / "rename.json"), ",".join(map(str, X))
+
+    found = main(["conform", dumps, "--against", "gpt2", "--tokens", ids, "--rename", rename, "--json", *options])
+
+    assert found == status
+    assert says in "".join(capsys.readouterr())

@@ -1,0 +1,142 @@
+"""The executed example of every algorithm: a program that the page prints, and what it computes."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from transformulary.oracle.path import Path, Step, parse
+from transformulary.oracle.source import read
+from transformulary.pseudocode.specialise import architecture
+
+#: Argument of an algorithm -> what the example gives it.
+ARGUMENTS = {
+    "v": "3",
+    "ell": "2",
+    "delta": "1",
+    "T": "3",
+    "e": "rng.normal(size=config.d_e)",
+    "e_": "list(rng.normal(size=(3, config.d_e)))",
+    "q": "rng.normal(size=config.d_attn)",
+    "X": "X",
+    "Z": "X",
+    "W_e": "theta.W_e",
+    "W_p": "theta.W_p",
+    "W_u": "theta.W_u",
+    "W": "theta.W[0]",
+    "W_qkv": "W_qkv(theta.W[0], 0, 0)",
+    "gamma": "theta.gamma_1[0]",
+    "beta": "theta.beta_1[0]",
+    "Mask": "config.mask[0]",
+    "x": "[3, 1, 4]",
+    "z": "[2, 0, 5, 2]",
+    "theta": "theta",
+    "theta_hat": "theta",
+    "c": "config",
+    "rng": "rng",
+    "eta": "0.1",
+    "p_mask": "0.4",
+    "mask_token": "config.N_V - 3",
+    "bos_token": "config.N_V - 2",
+    "eos_token": "config.N_V - 1",
+    "ell_gen": "2",
+}
+#: The same where an argument is many sequences.
+MANY = {"x": "[[6, 3, 1, 4]]", "z": "[[2, 0, 5]]"}
+#: (algorithm, line) -> the choices of a config that bring a line in which the paper does not have.
+CHOICES = {
+    ("4", "1a"): "qk_norm=True",
+    ("4", "2a"): "qk_norm=True",
+    ("4", "3a"): 'positions="rotary"',
+    ("4", "3b"): 'positions="rotary"',
+    ("4r", "1a"): 'positions="rotary", frequencies="linear", factor=4.0',
+    ("4r", "1b"): 'positions="rotary", frequencies="llama3", factor=4.0, ell_train=4',
+    ("4r", "1c"): 'positions="rotary", frequencies="yarn", factor=4.0, ell_train=4',
+    ("4r", "1d"): 'positions="rotary", frequencies="yarn", factor=4.0, ell_train=4',
+    ("8", "3a"): "embedding_norm=True",
+    ("8", "12a"): "embedding_norm=True",
+    ("9", "2a"): "segments=2",
+    ("9", "3a"): "embedding_norm=True",
+    ("10", "3a"): "embedding_norm=True",
+}
+SIZES = "N_V=8, ell_max=6, H=2, d_e=4, d_mlp=8"
+LAYERS = {"EDTransformerConfig": "L_enc=1, L_dec=1"}
+DECODER = "DTransformerConfig"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A program and the values of the run that it makes: path -> value, in the order in which they were computed."""
+
+    program: str
+    values: dict[str, Any]
+
+    def of(self, number: str, label: str) -> dict[str, Any]:
+        """The value of a line, and of what is named inside it; of the first of its executions, and of the first member
+        where only members have names."""
+        own = {p: parse(p) for p in self.values if not p.count("/")}
+        here = {p: path for p, path in own.items() if (path.steps[0].number, path.steps[0].label) == (number, label)}
+        whole = min((path for path in here.values() if not path.name), key=_depth, default=None)
+        if whole is None:
+            return {}
+        members = [path for path in here.values() if path.name and _within(path.steps[0], whole.steps[0])]
+        first = min(members, key=_depth).steps if members else ()
+        return {p: self.values[p] for p in [str(whole), *(str(m) for m in members if m.steps == first)]}
+
+
+def _depth(path: Path) -> int:
+    return len(path.steps[0].indices)
+
+
+def _within(member: Step, whole: Step) -> bool:
+    return member.indices[: len(whole.indices)] == whole.indices
+
+
+@cache
+def example(number: str, choices: str = "") -> Example:
+    """Algorithm `number` on a tiny model, the paper's but for `choices`.
+
+    Raises KeyError for an argument that has no example.
+    """
+    function = read().functions[read().name(number) or ""]
+    program = _program(function, choices)
+    scope: dict[str, Any] = {}
+    exec(compile(program, f"<the example of Algorithm {number}>", "exec"), scope)
+    return Example(program, scope["values"])
+
+
+def _program(function: ast.FunctionDef, choices: str) -> str:
+    kind = architecture(function)
+    kind = kind if kind.endswith("TransformerConfig") else DECODER
+    segments = ["[0, 0, 1]"] if "segments" in choices else []
+    call = ", ".join([f'"{function.name}"', *_arguments(function), *segments])
+    sizes = ", ".join(filter(None, [SIZES, LAYERS.get(kind, "L=1"), choices]))
+    needs = f"{call} config"
+    if "theta" in needs:
+        needs += " rng"
+    rows = {
+        "np": "import numpy as np" if "rng" in needs or "X" in _arguments(function) else "",
+        "": f"from transformulary import {kind}, oracle",
+        "W_qkv": "from transformulary.oracle.theta import W_qkv" if "W_qkv(" in call else "",
+        "config": f"\nconfig = {kind}({sizes})",
+        "rng": "rng = np.random.default_rng(0)" if "rng" in needs or "X" in _arguments(function) else "",
+        "theta": "theta = oracle.random_theta(config, rng)" if "theta" in call else "",
+        "X": "X = rng.normal(size=(config.d_e, 3))" if "X" in _arguments(function) else "",
+    }
+    return "\n".join([*filter(None, rows.values()), f"values = oracle.record({call})", ""])
+
+
+def _arguments(function: ast.FunctionDef) -> list[str]:
+    """What the call hands over: all that has no default, and the config."""
+    positional = [*function.args.posonlyargs, *function.args.args]
+    required = len(positional) - len(function.args.defaults)
+    given = [_value(a) for k, a in enumerate(positional) if k < required or a.arg == "c"]
+    named = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    return given + [f"{a.arg}={_value(a)}" for a, default in named if default is None or a.arg == "ell_gen"]
+
+
+def _value(argument: ast.arg) -> str:
+    many = argument.annotation and ast.unparse(argument.annotation) == "Sequences"
+    return (MANY if many else ARGUMENTS)[argument.arg]

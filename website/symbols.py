@@ -1,0 +1,162 @@
+"""Symbols explained: beside each algorithm those that it prints, and all of them on one page."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from html import escape
+from typing import Any
+
+from transformulary.paper.symbols import APPENDIX, BOXES, OURS, SYMBOLS, Symbol
+from transformulary.pseudocode.boxes import SETS
+from transformulary.pseudocode.mathml import mathml
+from transformulary.pseudocode.nodes import Fence, Frac, Infix, Node, Num, Power, Sym, Words
+
+#: Symbols that are not in the tables: sets, and names that only formulas use.
+OTHERS = {
+    "reals": "the real numbers; with a size above, arrays of that shape",
+    "naturals": "the whole numbers from 1",
+    "integers": "the whole numbers",
+    "inf": "infinity",
+    "P_hat": "what the model takes for P, by its parameters theta",
+    "t_prime": "place of the token that asks: the mask's column",
+    "d": "how many parameters the model has",
+    "e_": "the vectors of the context",
+    "q_hat": "the query or key after its rotation",
+    "r": "vector that stands for a distance",
+    "delta": "a distance: how many tokens back",
+    "a": "the first half of the result, a number for each frequency",
+    "b": "the second half of the result, a number for each frequency",
+}
+_V = Sym("vocabulary")
+#: Sets of the tables as formulas, by their spelling there.
+SPACES: dict[str, Node] = {
+    "N": Sym("naturals"),
+    "R": Sym("reals"),
+    "R^d": Power(Sym("reals"), Sym("d")),
+    "V": _V,
+    "V^ell": Power(_V, Sym("ell")),
+    "V*": SETS["V*"],
+    "Delta(V)": SETS["Delta(V)"],
+    "(0,1)": SETS["(0,1)"],
+    "[0,1]": Fence("[]", (Num(0), Num(1)), ","),
+    "(0,oo)": SETS["(0,∞)"],
+    "[0,oo)": Words("[0,∞)"),
+    "[1,oo)": Words("[1,∞)"),
+}
+#: (algorithm, symbol) -> what the letter means there, where the tables mean something else.
+THERE = {
+    ("1", "v"): "a token",
+    ("2", "ell"): "a place in the sequence",
+    ("2s", "ell"): "a place in the sequence",
+    ("2v", "ell"): "a place in the sequence",
+    ("2h", "ell"): "a place in the sequence",
+    ("2t", "ell"): "a place in the sequence",
+    ("4r", "ell"): "a place in the sequence",
+    ("3", "v"): "values: what the tokens of the context tell",
+    ("3", "u"): "place of a token of the context",
+    ("6", "v"): "variance of the elements of one vector",
+    ("6r", "v"): "mean square of the elements of one vector",
+    ("14", "q"): "the distribution that the token is drawn from",
+    ("15", "q"): "the distribution that the token is drawn from",
+}
+
+
+def nodes(tree: Any) -> Iterator[Any]:
+    """Everything in a tree of pseudocode, in order."""
+    yield tree
+    if dataclasses.is_dataclass(tree):
+        tree = tuple(getattr(tree, part.name) for part in dataclasses.fields(tree))
+    if isinstance(tree, tuple):
+        for part in tree:
+            yield from nodes(part)
+
+
+def words(tree: Any) -> Iterator[str]:
+    """The names of functions in a tree of pseudocode, and its other words."""
+    return (node.text for node in nodes(tree) if isinstance(node, Words))
+
+
+def printed(tree: Any) -> Iterator[str]:
+    """The names of the symbols in a tree of pseudocode."""
+    return (node.name for node in nodes(tree) if isinstance(node, Sym))
+
+
+def meaning(name: str, number: str = "") -> str:
+    """What a symbol means, in Algorithm `number`; "" where nobody has said."""
+    told = THERE.get((number, name)) or OTHERS.get(name)
+    return told or (SYMBOLS[name].meaning if name in SYMBOLS else "")
+
+
+def legend(number: str, tree: Any) -> str:
+    """A list of the symbols of an algorithm; what a symbol's hover shows is its entry here."""
+    names = [name for name in dict.fromkeys(printed(tree)) if meaning(name, number)]
+    return f'<dl class="legend">{"".join(_entry(name, number) for name in names)}</dl>'
+
+
+def _entry(name: str, number: str) -> str:
+    symbol = SYMBOLS.get(name) if (number, name) not in THERE else None
+    return f'<div id="symbol-{name}">{_said(name, mathml(Sym(name)), meaning(name, number), symbol)}</div>'
+
+
+def _said(name: str, drawn: str, meaning: str, symbol: Symbol | None) -> str:
+    """How a symbol is drawn and spelled, what it means, where it is from, what others call it."""
+    space = f'<span class="space">∈ {_space(symbol.space)}</span>' if symbol and symbol.space else ""
+    others = f'<span class="others">{_others(symbol)}</span>' if symbol and symbol.others else ""
+    return f"<dt>{drawn}<code>{escape(name)}</code></dt><dd>{escape(meaning)} {space}{others}</dd>"
+
+
+def _others(symbol: Symbol) -> str:
+    """input_ids (GPT-2, Llama)"""
+    whose: dict[str, list[str]] = {}
+    for who, what in symbol.others.items():
+        whose.setdefault(what, []).append(who)
+    return ", ".join(f"<code>{escape(what)}</code> ({escape(', '.join(who))})" for what, who in whose.items())
+
+
+def _space(space: str) -> str:
+    """The set that a symbol is from: a shape (d_e x N_V), numbers up to a size ([N_V]), or one of SPACES."""
+    if space in SPACES:
+        return mathml(SPACES[space])
+    if space.startswith("["):
+        return mathml(Fence("[]", (Sym(space[1:-1]),))) if re.fullmatch(r"\[\w+\]", space) else escape(space)
+    return mathml(Power(Sym("reals"), product(space.split(" x "))))
+
+
+def product(sizes: Iterable[str]) -> Node:
+    """Sizes as a product: d_e × N_V; a size may be two multiplied, H*d_mid, or a half, d_e/2."""
+    return reduce(lambda a, b: Infix("×", a, b), map(_size, sizes))
+
+
+def _size(word: str) -> Node:
+    whole, half, two = word.partition("/")
+    factors: list[Node] = [Num(int(factor)) if factor.isdigit() else Sym(factor) for factor in whole.split("*")]
+    node: Node = reduce(lambda a, b: Infix("", a, b), factors)
+    return Frac(node, Num(int(two))) if half else node
+
+
+def page() -> str:
+    """Every symbol, searchable under everybody's names for it."""
+    tables = {"The paper's list of notation": APPENDIX, "Only in its algorithms": BOXES, "Added by models": OURS}
+    parts = [f'<h2 id="{title.split()[0].lower()}">{title}</h2>{_table(rows)}' for title, rows in tables.items()]
+    return f"""<h1>Symbols</h1>
+<p>A symbol is spelled as its LaTeX command without backslash and braces. <code>transformulary symbols NAME</code> finds
+one by anybody's name for it: <code>symbols hidden_size</code> is <code>d_e</code>.</p>
+{"".join(parts)}"""
+
+
+def _table(rows: tuple[Symbol, ...]) -> str:
+    return f'<dl class="legend all">{"".join(map(_row, rows))}</dl>'
+
+
+def _row(symbol: Symbol) -> str:
+    drawn = mathml(Sym(symbol.name)) if symbol.name.isidentifier() else escape(symbol.unicode)
+    said = _said(symbol.name, drawn, symbol.meaning, symbol)
+    return f'<div id="{anchor(symbol.name)}" data-title="{escape(symbol.name)}">{said}</div>'
+
+
+def anchor(name: str) -> str:
+    """The id of a symbol on its page: M[i,j] is M-i-j."""
+    return re.sub(r"\W+", "-", name.replace("*", "-star").replace(":", "-all")).strip("-")
