@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from transformulary.conform.allowance import Allowance
@@ -57,20 +57,11 @@ def conform(
         candidate, ref, x, text=text, table=table, rename=rename, orientation=orientation, decoding=decoding
     )
     notes = [note for c in found for note in _notes(c, ref, x, text)]
-    errors: list[tuple[str, float, float]] = []
-    left: list[tuple[str, float, float]] = []  # the errors that the findings do not set right
-    findings: list[Finding] = []
-    suspicions: list[Suspicion] = []
-    for c in found:
-        allowed = AllowedHere(c, ref, x)
-        noise = None if c.own else allowed.noise
-        run = Lockstep(c.seen, ref.config, x, ref.theta, allowed, own=c.own, noise=noise)
-        here = [(path, error, allowed(path)) for path, error in run.errors.items()]
-        ordered = _of_another_order(c, ref, x, run.findings)
-        suspicions += run.projection.suspicions() if run.projection and not ordered else []
-        errors += here
-        left += [entry for entry in here if not ordered or entry[0] == "10.11"]
-        findings += ordered or run.findings
+    runs = [_lockstep(c, ref, x) for c in found]
+    errors = [error for run in runs for error in run.errors]
+    left = [error for run in runs for error in run.left]
+    findings = [finding for run in runs for finding in run.findings]
+    suspicions = [suspicion for run in runs for suspicion in run.suspicions]
     seen = {line_of(path) for path, _, _ in errors}
     if not errors and not notes:
         raise CandidateError(f"{found[0].name} shows no line of Algorithm 10; there is nothing to compare.")
@@ -82,6 +73,27 @@ def conform(
         agreement=_agreement(left, findings), unseen=tuple(unseen),
         invisible=invisible_in(suspicions), tokens=tuple(x),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What one candidate's values showed; `left` are the errors that the findings do not set right."""
+
+    errors: list[tuple[str, float, float]]
+    left: list[tuple[str, float, float]]
+    findings: list[Finding]
+    suspicions: list[Suspicion]
+
+
+def _lockstep(c: Candidate, ref: Reference, x: Sequence[int]) -> _Run:
+    allowed = AllowedHere(c, ref, x)
+    run = Lockstep(
+        c.seen, ref.config, x, ref.theta, allowed, own=c.own, noise=None if c.own else allowed.noise
+    )  # fmt: skip
+    errors = [(path, error, allowed(path)) for path, error in run.errors.items()]
+    if ordered := _of_another_order(c, ref, x, run.findings):
+        return _Run(errors, [error for error in errors if error[0] == "10.11"], ordered, [])
+    return _Run(errors, errors, run.findings, run.projection.suspicions() if run.projection else [])
 
 
 def _of_another_order(c: Candidate, ref: Reference, x: Sequence[int], findings: Sequence[Finding]) -> list[Finding]:

@@ -1,0 +1,223 @@
+"""A PyTorch model as a candidate: its table of places, its draft, its output, its weights; and values by path."""
+
+import copy
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import huggingface as hf
+from conform.ordinary import GPT, build
+from transformulary.conform import Candidate, Reference, conform
+from transformulary.conform.candidates.places import make_table, read_table
+from transformulary.conform.candidates.propose import propose
+from transformulary.conform.reference import reference
+from transformulary.errors import CandidateError
+from transformulary.oracle import watched
+
+X = [3, 1, 4, 1, 5, 9, 2, 6]
+
+
+@pytest.mark.parametrize("make", [hf.gpt2, hf.gpt_neo, hf.llama], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("kind", ["eager", "sdpa"])
+def test_no_false_alarm_on_transformers(make, kind):
+    """GPT-2, GPT-Neo and Llama of `transformers` agree, eager and sdpa, cached, padded and in a batch."""
+    theirs, config, theta = make() if make is not hf.llama else make(exact=False)
+    theirs.set_attn_implementation(kind if make is not hf.gpt_neo else "eager")
+
+    report = conform(theirs, Reference(make.__name__, config, theta), tokens=X)
+
+    assert report.status == 0, report
+    assert report.faults == ()
+
+
+def test_ours_agrees():
+    """Our own fast model agrees, and with its cache."""
+    report = conform("ours", "gpt2")
+
+    assert report.status == 0
+    assert [n.says.partition(":")[0] for n in report.notes if n.status == "agrees"][1:] == [
+        "with a cache",
+        "in a batch",
+        "with a cache in a batch",
+    ]
+
+
+def test_values_are_enough():
+    """Values by path, from wherever they come."""
+    ref = reference("gpt2")
+
+    report = conform({"10.11": np.full((37, 2), 1 / 37)}, ref, tokens=[1, 2])
+
+    assert report.status == 1
+    assert "no known mistake explains it" in report.answer[0]
+    assert "the fault may be in lines 3, 5, 6, 7, 8, 10 as well, which were not seen" in report.answer[0]
+
+
+def test_a_table_of_ones_own(tmp_path):
+    """A table from TOML; unknown keys and places are errors that name them."""
+    theirs, table, ref = build(GPT)
+    file = tmp_path / "places.toml"
+    file.write_text("[places]\n" + "\n".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in table.places.items()))
+
+    report = conform(theirs, ref, tokens=X, table=read_table(file))
+
+    assert report.status == 0
+    for content, says in (
+        ({"place": {}}, "has place"),
+        ({"places": {"10.3": "no side"}}, "is no place"),
+        ({}, "no place"),
+    ):
+        with pytest.raises(CandidateError, match=says):
+            make_table(content, "table")
+    with pytest.raises(CandidateError, match="no such module"):
+        conform(theirs, ref, tokens=X, table=make_table({"places": {"10.3": "here:in"}}, "table"))
+    with pytest.raises(CandidateError, match=r"10.55\[l=1\] is no value of this run. Nearest: 10.5\[l=1\]"):
+        conform(theirs, ref, tokens=X, table=make_table({"places": {"10.55[l]": "blocks.{l}:in"}}, "table"))
+
+
+@pytest.mark.parametrize("output", ["logits", "probabilities"])
+def test_what_a_model_returns_is_line_11(output):
+    """A table without line 11 hides nothing: what the model returns is compared, right or wrong."""
+    theirs, table, ref = build(GPT)
+    forward = theirs.forward
+    factor = torch.tensor(1.0)
+    theirs.forward = lambda ids: forward(ids) * factor if output == "logits" else forward(ids).softmax(-1) ** factor
+    places = make_table({"places": {"10.3": table.places["10.3"]}, "output": output}, "table")
+
+    right = conform(theirs, ref, tokens=X, table=places, decoding=False)
+    factor.fill_(2.0)
+    wrong = conform(theirs, ref, tokens=X, table=places, decoding=False)
+
+    assert right.status == 0, right
+    assert wrong.status == 1
+    assert [fault.line for fault in wrong.faults] == ["Algorithm 10, line 11"]
+
+
+def test_a_place_that_runs_twice_or_never():
+    """A loop that runs one block twice is told by its places; one that is never called is not seen, and named."""
+    twice, table, ref = build(GPT)
+    twice.blocks[0].forward, once = (lambda x: once(once(x))), twice.blocks[0].forward
+    inner = make_table({"places": {"10.7[l]": "blocks.{l}.ln_2:out"}}, "table")
+    twice.blocks[1].forward = lambda x: x
+    with pytest.raises(CandidateError, match=r"^blocks.0.ln_2 ran 2 times, blocks.1.ln_2 not at all: a place shows"):
+        conform(twice, ref, tokens=X, table=inner)
+
+    unused, table, ref = build(GPT)
+    unused.spare = torch.nn.Identity()
+    report = conform(unused, ref, tokens=X, table=replace(table, places={**table.places, "10.3": "spare:out"}))
+
+    assert report.status == 0
+    assert [note.says for note in report.notes if note.kind == "places"] == ["never called: spare"]
+    assert {row.line: row.status for row in report.rows}["10.3"] == "not seen"
+
+
+def test_a_model_may_work_in_place():
+    """What is seen at a place is kept as it was there, whatever the model does to it later."""
+
+    class InPlace(torch.nn.Module):
+        def __init__(self, block):
+            super().__init__()
+            self.block = block
+
+        def forward(self, x):
+            return x.copy_(self.block(x))
+
+    theirs, table, ref = build(GPT)
+    theirs.blocks = torch.nn.ModuleList(map(InPlace, theirs.blocks))
+    places = {path: place.replace("{l}", "{l}.block").replace("blocks.0", "blocks.0.block")
+              for path, place in table.places.items()}  # fmt: skip
+
+    report = conform(theirs, ref, tokens=X, table=replace(table, places=places), decoding=False)
+
+    assert report.status == 0, report
+
+
+def test_a_place_may_be_a_function():
+    """What no side of a module shows, a function of its inputs and output gives."""
+    theirs, table, ref = build(GPT)
+    places = {"10.8[l]": ("blocks.{l}.mlp", lambda given, out: given[0] * 0 + out)}
+    seen = {**table.places, "10.7[l]": ("blocks.{l}.mlp", lambda given, out: given[0])}
+
+    report = conform(theirs, ref, tokens=X, table=make_table({"places": seen}, "table"), decoding=False)
+
+    assert report.status == 0
+    assert callable(places["10.8[l]"][1])
+
+
+def test_a_model_that_nobody_has_described():
+    """Without a table the error says how to draft one; the draft finds every line, mistake or not."""
+    theirs, table, ref = build(GPT)
+    with pytest.raises(CandidateError, match="--propose"):
+        conform(theirs, ref, tokens=X)
+
+    draft = propose(theirs, ref)
+
+    for path, place in table.places.items():
+        assert f'"{path}" = "{place}"' in draft
+
+
+@pytest.mark.parametrize("faults", [{"no-scale": 1}, {"no-scale": 0}, {"no-scale": 2}, {"no-norm-5": 1},
+                                    {"no-norm-7": 2}, {"rms-for-layer-norm": 0, "no-mask": 2}, {"act-ReLU": 3},
+                                    {"no-residual-8": 2}, {"heads-reversed": 1}], ids=str)  # fmt: skip
+def test_the_draft_of_a_model_that_is_wrong(faults):
+    """A real mistake, in whichever layer, hides no place; the draft says where values are not the oracle's."""
+    theirs, table, ref = build(replace(GPT, faults=faults))
+
+    draft = propose(theirs, ref)
+
+    for path, place in table.places.items():
+        assert f'"{path}" = "{place}"' in draft
+    assert "no value near" not in draft
+
+
+def test_a_draft_says_how_near_each_layer_is():
+    """Where one layer is off, the line's comment gives every layer's distance, the ones before it as rounding."""
+    theirs, _, ref = build(replace(GPT, faults={"no-norm-7": 2}))
+
+    (line,) = (line for line in propose(theirs, ref).splitlines() if line.startswith('"10.7[l]"'))
+
+    assert re.search(r"# differs from the oracle's, by \de-1\d, \de[-+]0\d, \de[-+]0\d layer by layer$", line)
+
+
+def test_weights_are_named():
+    """A transposed square matrix, a missing bias, a swapped head: what became of which tensor."""
+    theirs, table, ref = build(GPT)
+    broken = copy.deepcopy(theirs)
+    broken.blocks[0].attn.o.weight.data = broken.blocks[0].attn.o.weight.data.T.contiguous()
+
+    report = conform(broken, ref, tokens=X, table=table, decoding=False)
+
+    assert [(n.status, n.says) for n in report.notes if n.status != "agrees"] == [("note", "W_o[1]: transposed")]
+    assert [fault.key for fault in report.faults] == ["W_o-transposed"]
+
+
+def test_a_candidate_of_its_own():
+    """Whoever has the values builds the Candidate; its token ids are compared first."""
+    report = conform(Candidate("mine", {}, x=(1, 2, 3)), "gpt2", tokens=[1, 2, 4])
+
+    assert report.status == 1
+    assert report.answer[0] == "Tokens: 3 ids, and 3 are right; the first difference is token 3: 3, and 4 is right."
+
+
+def test_values_within_attention():
+    """Masked scores, minus infinity in both, agree; a wrong weight of attention is described where no mistake fits."""
+    ref, seen = reference("gpt2"), {}
+
+    def keep(path, value):
+        if re.search(r"/4\.([1-6]|6:softmax)$", path):
+            seen[path] = np.array(value)
+        return value
+
+    watched(keep).DTransformer(X, ref.theta, ref.config)
+    right = conform(seen, ref, tokens=X)
+    for path in ("10.6[l=2]/5.2[h=2]/4.6:softmax", "10.6[l=2]/5.2[h=2]/4.6"):
+        seen[path] *= 1.001
+    wrong = conform(seen, ref, tokens=X)
+
+    assert np.isinf(seen["10.6[l=1]/5.2[h=1]/4.5"]).any()
+    assert right.status == 0, right
+    assert [(fault.key, fault.paths) for fault in wrong.faults] == [("", ("10.6[l=2]/5.2[h=2]/4.6:softmax",))]

@@ -1,0 +1,80 @@
+"""Golden vectors on the command line: what agrees, what differs, what is not there, what cannot be compared."""
+
+import json
+
+import numpy as np
+import pytest
+
+from conform.test_vectors import dumped
+from transformulary.cli import main
+from transformulary.conform import cases as making
+from transformulary.conform.vectors import (
+    read_vectors,
+)
+
+
+def against(vectors, *args):
+    """The exit status of `conform ... --against VECTORS`."""
+    return main(["conform", *map(str, args), "--against", str(vectors)])
+
+
+def test_the_command_agrees(vectors, tmp_path, capsys):
+    """Dumps that are all right: status 0; the cases that were not dumped are counted."""
+    dumped(read_vectors(vectors)["5-paper"], tmp_path / "dumps" / "5-paper")
+
+    status = against(vectors, tmp_path / "dumps")
+
+    values = len(read_vectors(vectors)["5-paper"].paths)
+    assert status == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        f"Everything that was seen agrees: {values} values.", f"Not seen: {len(making.CASES) - 1} other cases."
+    ]  # fmt: skip
+
+
+def test_the_command_names_the_path(vectors, tmp_path, capsys):
+    """One value wrong: status 1, and text, Markdown, JUnit and JSON name its path; the others agree."""
+    dumped(read_vectors(vectors)["5-paper"], tmp_path / "dumps" / "5-paper")
+    wrong = tmp_path / "dumps" / "5-paper" / "5.3.npy"
+    np.save(wrong, np.load(wrong) + 1e-3)
+    forms = [tmp_path / "r.md", tmp_path / "r.xml"]
+
+    status = against(vectors, tmp_path / "dumps", "--markdown", forms[0], "--junit", forms[1])
+    text = capsys.readouterr().out
+    again = against(vectors, tmp_path / "dumps", "--json")
+    report = json.loads(capsys.readouterr().out)
+
+    assert (status, again, report["status"]) == (1, 1, 1)
+    assert "5-paper: the first value that differs is 5.3 (error" in text.splitlines()[-2]
+    assert all(report["answer"][0] in form.read_text(encoding="utf-8") for form in forms)
+    assert [row["at"] for row in report["rows"] if row["status"] == "differs"] == ["5.3"]
+
+
+def test_the_command_does_not_pass_what_is_missing(vectors, tmp_path, capsys):
+    """A file that is not there is not seen, and neither passed nor wrong."""
+    dumped(read_vectors(vectors)["5-paper"], tmp_path / "dumps" / "5-paper", skip={"5.3"})
+
+    status = against(vectors, tmp_path / "dumps")
+
+    out = capsys.readouterr().out
+    assert status == 0
+    assert any(line.split() == ["5-paper", "not", "seen", "1", "value:", "5.3"] for line in out.splitlines())
+    assert "Not seen: 1 value of these cases." in out
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (
+            ["mine.py"],
+            "mine.py is no folder. What is compared with vectors is one that holds, by case, what was dumped.",
+        ),
+        (["dumps", "--text", "a"], "--text says nothing about vectors, whose inputs are in their files. Leave it out."),
+    ],
+)
+def test_the_command_cannot_compare(args, says, vectors, tmp_path, capsys, monkeypatch):
+    """No folder of dumps, or an option that says nothing here: one line, status 2."""
+    monkeypatch.chdir(tmp_path)
+
+    status = against(vectors, *args)
+
+    assert (status, capsys.readouterr().err) == (2, f"transformulary conform: {says}\n")
