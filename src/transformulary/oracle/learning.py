@@ -69,9 +69,9 @@ def chunks(x: Sequences, /, c: Any, how: Training, rng: Any) -> list[Sequence[in
             delta = uniform(c.ell_max, rng) * iverson(ell > c.ell_max)  # 4
         else:
             delta = 0  # 4
-        for i in range(ceil((ell + delta) / c.ell_max)):  # 5
-            a = max(0, c.ell_max * i - delta)  # 6
-            b = min(c.ell_max * (i + 1) - delta, ell) + 1  # 7
+        for t in range(ceil((ell + delta) / c.ell_max)):  # 5
+            a = max(0, c.ell_max * t - delta)  # 6
+            b = min(c.ell_max * (t + 1) - delta, ell) + 1  # 7
             w = appended(w, x[n][a:b])  # 8
     return w  # 11
 
