@@ -19,7 +19,12 @@ from website import ROOT, documents, models, source, symbols, values
 from website.example import CHOICES, Example, example
 
 #: File of the oracle -> what its algorithms are.
-GROUPS = {"components": "Components", "transformers": "Architectures", "procedures": "Training and inference"}
+GROUPS = {
+    "components": "Components",
+    "transformers": "Architectures",
+    "procedures": "Training and inference",
+    "learning": "Practice",
+}
 
 
 def name(number: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -42,7 +43,19 @@ ARGUMENTS = {
     "bos_token": "config.N_V - 2",
     "eos_token": "config.N_V - 1",
     "ell_gen": "2",
+    "g": "0.1 * theta",
+    "omega": "0",
+    "i": "0",
+    "how": "how",
+    "clock": "[3.0, 5.0]",
 }
+#: The same for algorithms that remember two things.
+TWO = {"Adam": {"omega": "(0, 0)"}, "update": {"omega": "(0, 0)"}}
+#: What the algorithms of practice are told.
+HOW = (
+    'N_steps=2, N_batch=2, chunks=True, shuffle=True, optimiser="adamw", decay=0.1, g_max=0.5, eta_embedding=2.0,\n'
+    '    schedule="cosine", N_warmup=1, N_total=4'
+)
 #: The same where an argument is many sequences.
 MANY = {"x": "[[6, 3, 1, 4]]", "z": "[[2, 0, 5]]"}
 #: (algorithm, line) -> the choices of a config that bring a line in which the paper does not have.
@@ -55,6 +68,8 @@ CHOICES = {
     ("4r", "1b"): 'positions="rotary", frequencies="llama3", factor=4.0, ell_train=4',
     ("4r", "1c"): 'positions="rotary", frequencies="yarn", factor=4.0, ell_train=4',
     ("4r", "1d"): 'positions="rotary", frequencies="yarn", factor=4.0, ell_train=4',
+    ("13e", "2"): "T_total=9.0",
+    ("13u", "2"): 'optimiser="adam"',
     ("8", "3a"): "embedding_norm=True",
     ("8", "12a"): "embedding_norm=True",
     ("9", "2a"): "segments=2",
@@ -96,7 +111,7 @@ def _within(member: Step, whole: Step) -> bool:
 
 @cache
 def example(number: str, choices: str = "") -> Example:
-    """Algorithm `number` on a tiny model, the paper's but for `choices`.
+    """Algorithm `number` on a tiny model, the paper's but for `choices`, which are of `how` where practice is shown.
 
     Raises KeyError for an argument that has no example.
     """
@@ -112,27 +127,38 @@ def _program(function: ast.FunctionDef, choices: str) -> str:
     kind = kind if kind.endswith("TransformerConfig") else DECODER
     segments = ["[0, 0, 1]"] if "segments" in choices else []
     call = ", ".join([f'"{function.name}"', *_arguments(function), *segments])
-    sizes = ", ".join(filter(None, [SIZES, LAYERS.get(kind, "L=1"), choices]))
+    practised = "how" in _arguments(function)
+    sizes = ", ".join(filter(None, [SIZES, LAYERS.get(kind, "L=1"), choices if not practised else ""]))
+    how = ", ".join(filter(None, [_without(HOW, choices), choices]))
     needs = f"{call} config"
     if "theta" in needs:
         needs += " rng"
     rows = {
         "np": "import numpy as np" if "rng" in needs or "X" in _arguments(function) else "",
         "": f"from transformulary import {kind}, oracle",
+        "how": "from transformulary.paper import Training" if practised else "",
         "W_qkv": "from transformulary.oracle.theta import W_qkv" if "W_qkv(" in call else "",
         "config": f"\nconfig = {kind}({sizes})",
         "rng": "rng = np.random.default_rng(0)" if "rng" in needs or "X" in _arguments(function) else "",
         "theta": "theta = oracle.random_theta(config, rng)" if "theta" in call else "",
+        "told": f"how = Training(\n    {how},\n)" if practised else "",
         "X": "X = rng.normal(size=(config.d_e, 3))" if "X" in _arguments(function) else "",
     }
     return "\n".join([*filter(None, rows.values()), f"values = oracle.record({call})", ""])
+
+
+def _without(told: str, choices: str) -> str:
+    """What is told without what a choice says otherwise."""
+    name = choices.partition("=")[0]
+    return re.sub(rf"\b{name}=[^,]*, ?", "", told) if name else told
 
 
 def _arguments(function: ast.FunctionDef) -> list[str]:
     """What the call hands over: all that has no default, and the config."""
     positional = [*function.args.posonlyargs, *function.args.args]
     required = len(positional) - len(function.args.defaults)
-    given = [_value(a) for k, a in enumerate(positional) if k < required or a.arg == "c"]
+    own = TWO.get(function.name, {})
+    given = [own.get(a.arg) or _value(a) for k, a in enumerate(positional) if k < required or a.arg == "c"]
     named = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
     return given + [f"{a.arg}={_value(a)}" for a, default in named if default is None or a.arg == "ell_gen"]
 

@@ -49,6 +49,8 @@ def _shape(path: str, value: Any) -> str:
         return f"one number for each of the {_size(value)} parameters"
     if isinstance(value, set):
         return "a set of places, from 0"
+    if (parts := leaves(value)) != [value]:
+        return f"{len(parts)}, one below the other"
     if _ids(value):
         return "token ids, from 0"
     if value is None:
@@ -68,6 +70,12 @@ def _sample(parameters: Theta) -> tuple[str, Any]:
     return next((name, value) for name, value in first.items() if isinstance(value, np.ndarray) and value.ndim == 1)
 
 
+def leaves(value: Any) -> list[Any]:
+    """What several values in one are made of: the thetas of a pair, the sequences of a list of lists."""
+    inner = isinstance(value, list | tuple) and any(isinstance(part, list | tuple | Theta) for part in value)
+    return [leaf for part in value for leaf in leaves(part)] if inner else [value]
+
+
 def _ids(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(v, int | np.integer) for v in value)
 
@@ -75,6 +83,10 @@ def _ids(value: Any) -> bool:
 def _table(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, list) and not value:
+        return "<p>the empty list</p>"
+    if (parts := leaves(value)) != [value]:
+        return "".join(map(_table, parts))
     if isinstance(value, Theta):
         name, vector = _sample(value)
         return f"<p>of which {mathml(Sym(name))} is</p>{_rows(vector.reshape(1, -1))}"

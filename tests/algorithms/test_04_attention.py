@@ -152,7 +152,7 @@ def test_relative_is_transformer_xl():
     d_e, d, ell = 4, 2, 5
     W, X = weights(rng, d_attn=d, d_out=d), rng.normal(size=(d_e, ell))
     W.u, W.v, W.W_r = rng.normal(size=d), rng.normal(size=d), rng.normal(size=(d, d_e))
-    c = type("C", (), {"positions": "relative", "d_e": d_e, "scale": "sqrt", "qk_norm": False})()
+    c = type("C", (), {"positions": "relative", "d_e": d_e, "scale": "sqrt", "qk_norm": False, "dropout": None})()
 
     S = oracle.record("Attention", X, X, W, Causal(), c)["4.4"]
 

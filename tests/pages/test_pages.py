@@ -125,6 +125,10 @@ def matrices(value):
     if isinstance(value, Theta):
         first = [v[0] if isinstance(v, list) else v for v in vars(value).values()]
         return [next(v for v in first if isinstance(v, np.ndarray) and v.ndim == 1)[None]]
+    if isinstance(value, list | tuple) and any(isinstance(part, list | tuple | Theta) for part in value):
+        return [matrix for part in value for matrix in matrices(part)]
+    if isinstance(value, tuple):
+        return [np.array([value])]
     if isinstance(value, set) or (isinstance(value, list) and isinstance(value[0], int)):
         return [np.array([sorted(value) if isinstance(value, set) else value])]
     array = as_array(value)

@@ -42,7 +42,10 @@ def test_the_table_of_the_fast_model():
 
 
 def test_every_line_has_a_value():
-    """Whatever computes something has its value on the page; of training and inference, what the paper numbers."""
+    """Whatever computes something has its value on the page; of training and inference, what the paper numbers.
+
+    Line 3b of Algorithm 10 is dropout, which no config of a model has.
+    """
     without = {
         (number, label)
         for number in numbers()
@@ -52,7 +55,7 @@ def test_every_line_has_a_value():
     }
     loops = {(n, label) for n, label in without if source.oracle(n)[label][-1].text.rpartition("  #")[0].endswith(":")}
 
-    assert without - loops == set()
+    assert {("10", "3b")} == without - loops
 
 
 @pytest.mark.parametrize("number", numbers())

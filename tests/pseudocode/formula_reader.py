@@ -11,18 +11,23 @@ from functools import cache
 import numpy as np
 
 from transformulary.oracle import notation
+from transformulary.oracle.theta import embeddings, matrices, norm
 
 FUNCTIONS = {
     name: getattr(notation, name)
     for name in ("softmax", "GELU", "GELU_tanh", "ReLU", "SiLU", "exp", "log", "sin", "cos", "tanh", "bucket", "ramp")
-} | {"length": len, "max": np.maximum, "min": np.minimum, "floor": np.floor, "ceil": np.ceil}
+} | {
+    "length": len, "max": np.maximum, "min": np.minimum, "floor": np.floor, "ceil": np.ceil, "joined": notation.joined,
+    "matrices": matrices, "embeddings": embeddings, "top_k": notation.top_k, "top_p": notation.top_p,
+    "argmax": lambda p: int(np.argmax(p)) + 1,
+}  # fmt: skip
 ONES = object()  # the row of ones in b 1ᵀ
 RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789−")
 LETTER = r"(?:[A-Za-zα-ωΦℓ𝓦∞])[\u0302\u0303]?′?"
 TOKEN = re.compile(
     rf"\s*(?:(?P<number>\d+(?:\.\d+)?)|(?P<word>[A-Za-z]{{2,}}(?:_[A-Za-z0-9]+)*)|(?P<letter>{LETTER})"
     r"|(?P<low>_(?:[A-Za-z0-9ℓ]+|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}))|(?P<high>\^(?:[A-Za-z0-9ℓ]+|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}))"
-    r"|(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)|(?P<sign>[][(){}|,;:√Σ+−⊙·/=≠≤≥<>∧∨¬∇ᵀ⌈⌉⌊⌋…≡∈∝]))"
+    r"|(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)|(?P<sign>[][(){}|,;:√Σ+−⊙·/=≠≤≥<>∧∨¬∇ᵀ⌈⌉⌊⌋‖…≡∈∝]))"
 )
 #: Letters whose superscripts are part of the symbol; on others they are powers.
 NAMED_ABOVE = set("Wb𝓦YγβuvB")
@@ -193,6 +198,12 @@ class _Reader:
             return lambda env: env["∇loss"](env, theta(env))
         if sign == "{":
             return self.chosen()
+        if sign == "‖":
+            of = self.disjunction()
+            self.take("‖")
+            return lambda env: norm(of(env))
+        if sign == "[" and self.sees("["):
+            return self.iverson()
         items, separator, start = [], None, self.at
         if sign not in "([⌈⌊":
             raise SyntaxError(f"a formula does not begin with {sign} in {self.tokens}")
@@ -207,12 +218,19 @@ class _Reader:
         if sign == "⌊":
             return lambda env: int(np.floor(items[0](env)))
         if sign == "(":
-            return items[0]
+            return items[0] if len(items) == 1 else lambda env: tuple(item(env) for item in items)
         if None in items:
             letters = list(dict.fromkeys(text for kind, text in self.tokens[start : self.at] if kind == "letter"))
             family = [letter for letter in letters if letter in ("e", "Y", "a", "b")]
             return self.indexed(lambda env: env.all_members(family, separator, items[-1]))
         return self.indexed(lambda env: env.listed(items, separator))
+
+    def iverson(self):
+        """[[condition]]"""
+        self.take("[")
+        condition = self.disjunction()
+        self.take("]"), self.take("]")
+        return lambda env: int(condition(env))
 
     def chosen(self):
         """{t ∈ [n] : condition}"""
@@ -263,8 +281,8 @@ class _Reader:
         return lambda env: lambda t_z, t_x: inside(env | {"t": t_z, "t′": t_x})
 
     def indexed(self, base):
-        """base[i,j], base[:,j], base[i:j]: from 1, ends included."""
-        if not self.sees("["):
+        """base[i,j], base[:,j], base[i:j]: from 1, ends included; [[…]] is a factor."""
+        if not self.sees("[") or self.tokens[self.at + 1][1] == "[":
             return base
         self.take("[")
         places, at = [], [None, None]
@@ -302,7 +320,7 @@ def _transposed(a):
     return lambda env: a(env).T
 
 
-OPERATORS = {"conjunction": ("∨",), "relation": ("∧",), "sum": ("=", "≠", "≤", "≥", "<", ">"), "fraction": ("⊙",)}
+OPERATORS = {"conjunction": ("∨",), "relation": ("∧",), "sum": ("=", "≠", "≤", "≥", "<", ">", "∈"), "fraction": ("⊙",)}
 OPERATIONS = {
     "∨": lambda a, b: a or b,
     "∧": lambda a, b: a and b,
@@ -312,6 +330,7 @@ OPERATIONS = {
     "≥": lambda a, b: a >= b,
     "<": lambda a, b: a < b,
     ">": lambda a, b: a > b,
+    "∈": lambda a, b: a in b,
     "+": lambda a, b: a + b,
     "−": lambda a, b: a - b,
     "⊙": lambda a, b: a * b,

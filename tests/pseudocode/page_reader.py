@@ -40,6 +40,8 @@ class Book:
             letter, _, family = parameter.partition("_{1:")
             if family:
                 env.families[letter] = dict(enumerate(value, 1))
+                if letter not in page.parameters:
+                    env[letter] = value
                 env[family.rstrip("}")] = len(value)
             else:
                 env[parameter] = value
@@ -57,7 +59,7 @@ class Page:
     def __init__(self, text):
         text = unicodedata.normalize("NFD", text).replace("=\u0338", "≠")
         title, *rows = whole(text).splitlines()
-        found = re.fullmatch(r"Algorithm (\w+): \S+ ← (\w+)\((.*)\), [a-z ]+ \[PH22\]", title)
+        found = re.fullmatch(r"Algorithm (\w+): .+? ← (\w+)\((.*)\), [a-z ]+ \[PH22\]", title)
         self.number, self.name, inside = found.groups()
         self.parameters = re.split(r", | \| ", inside)
         self.remarks = [row.strip() for row in rows if row.strip().startswith("Mask_l")]
@@ -99,10 +101,11 @@ class Env(dict):
                 end += 1
             inner = lines[at + 1 : end]
             if loop := re.fullmatch(r"for (\w) = (.*) do", words):
-                last = self.value(loop[2].split(", ")[-1])
-                for i in range(1, last + 1):
+                last = self.value(loop[2].rpartition("…, ")[2].rpartition(", " * ("…" not in loop[2]) or "…")[2])
+                for i in range(1, int(last) + 1):
                     self[loop[1]] = i
-                    self.block(inner, depth + 1)
+                    if (value := self.block(inner, depth + 1)) is not None:
+                        return value
                 end = self.ended(lines, end, depth)
             elif loop := re.fullmatch(r"while (.*) do", words):
                 while self.value(loop[1]):
@@ -110,6 +113,9 @@ class Env(dict):
                 end = self.ended(lines, end, depth)
             elif words.endswith(":"):
                 self.each(words, inner[0][2], inner[0][0])
+            elif found := re.fullmatch(r"if (.*) then return (.*)", words):
+                if self.value(found[1]):
+                    return self.keep(label, self.value(found[2]))
             elif words.startswith("return "):
                 value = self.value(words.removeprefix("return ").partition(" = ")[2] or words.removeprefix("return "))
                 return self.keep(label, value)
@@ -129,8 +135,13 @@ class Env(dict):
         elif words.startswith("∀"):
             self.all_entries(label, words.partition(": ")[2])
         elif words.startswith("sample"):
-            p = self.value(re.fullmatch(r"sample a token y from q ∝ (.*)\^\{1/τ\}", words)[1])
-            self["y"] = notation.sample(notation.proportional(p, self.symbol("τ", "", "")), self.book.told["rng"]) + 1
+            p, tau = re.fullmatch(r"sample a token y from (?:q ∝ )?(\w+?)(?:\^\{1/(.*)\})?", words).groups()
+            q = notation.proportional(self.value(p), self.value(tau)) if tau else self.value(p)
+            self["y"] = notation.sample(q, self.book.told["rng"]) + 1
+        elif found := re.fullmatch(r"append (.*) to (\w)", words):
+            self[found[2]] = [*self[found[2]], self.value(found[1])]
+        elif found := re.fullmatch(r"put (\w) in random order", words):
+            self[found[1]] = notation.shuffled(self[found[1]], self.book.told["rng"])
         elif " with probability p_mask, else " in words:
             target, a, b = re.fullmatch(r"(\S+) ← (\S+) with probability p_mask, else (\S+)", words).groups()
             assert target == "x\u0303_n[t]"
@@ -172,8 +183,15 @@ class Env(dict):
         self["S"] = self.keep(label, S)
 
     def assign(self, target, value):
+        """x ← value; (θ, ω) ← two values; a list of sequences is a family, x_n."""
+        if target.startswith("("):
+            for name, part in zip(target.strip("()").split(", "), value, strict=True):
+                self.assign(name, part)
+            return
         self[target] = value
         self.families.pop(target, None)
+        if isinstance(value, list) and value and isinstance(value[0], list):
+            self.families[target] = dict(enumerate(value, 1))
 
     def keep(self, label, value):
         if isinstance(value, np.ndarray) and value.ndim:
@@ -231,7 +249,9 @@ class Env(dict):
     def call(self, name, arguments):
         if name in self.book.pages:
             return self.book.run(name, *arguments)
-        return FUNCTIONS[name](*arguments)
+        if name == "uniform":
+            return notation.uniform(*arguments, self.book.told["rng"])
+        return self.book.told[name](*arguments) if name in self.book.told else FUNCTIONS[name](*arguments)
 
     def listed(self, items, separator):
         """[a; b] one on top of the other; [x, y] a sequence of tokens."""

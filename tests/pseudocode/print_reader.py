@@ -63,9 +63,10 @@ COMMANDS = {
     "leftarrow": " ← ", "odot": " ⊙ ", "equiv": " ≡ ", "neq": " ≠ ", "leq": " ≤ ", "geq": " ≥ ", "in": " ∈ ",
     "land": " ∧ ", "lor": " ∨ ", "propto": " ∝ ", "cdot": " · ", "bmod": " mod ", "mid": " | ",
     "times": "×", "lnot": "¬", "nabla": "∇", "log": "log ", "dots": "…", "forall": "∀", "top": "ᵀ", "infty": "∞",
-    "lceil": "⌈", "rceil": "⌉", "lfloor": "⌊", "rfloor": "⌋", "ell": "ℓ", "max": "max", "allowbreak": "",
+    "lceil": "⌈", "rceil": "⌉", "lfloor": "⌊", "rfloor": "⌋",
+    "lVert": "‖", "rVert": "‖", "ell": "ℓ", "max": "max", "allowbreak": "",
     **{name: unicodedata.lookup(f"GREEK SMALL LETTER {name.upper()}") for name in (
-        "alpha", "beta", "gamma", "delta", "eta", "theta", "tau", "omega", "pi"
+        "alpha", "beta", "gamma", "delta", "epsilon", "eta", "theta", "tau", "omega", "pi"
     )},
     "Phi": "Φ", "Delta": "Δ", ",": " ", "!": "", "{": "{", "}": "}", "_": "_",
     **dict.fromkeys(("bigl", "bigr", "biggl", "biggr"), ""),

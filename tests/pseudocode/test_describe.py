@@ -11,7 +11,7 @@ from transformulary import oracle
 from transformulary.oracle import notation
 from transformulary.paper import DTransformerConfig, leaves, parameters
 from transformulary.pseudocode import describe
-from transformulary.pseudocode.boxes import SPACES
+from transformulary.pseudocode.boxes import SPACES, results
 from transformulary.pseudocode.definitions import DEFINITIONS
 from transformulary.pseudocode.specialise import Program
 
@@ -137,9 +137,8 @@ def test_spaces_name_what_algorithms_take_and_return():
     source = Program(CONFIGS["paper 10"]).source
 
     for name, function in source.functions.items():
-        returned = function.body[-1].value.id
         given = [a.arg for a in function.args.posonlyargs]
-        assert {returned, *given} <= set(SPACES), name
+        assert {*results(function), *given} <= set(SPACES), name
 
 
 @pytest.mark.parametrize("name", ["paper 8", "paper 9", "paper 10", "Llama", "sparse"])

@@ -12,18 +12,18 @@ import pytest
 
 from transformulary.oracle import notation
 from transformulary.oracle.source import FILES, INDICES, comments, read
-from transformulary.paper import SLOTS
+from transformulary.paper import PRACTICES, SLOTS
 from transformulary.paper.masks import MASKS
 from transformulary.pseudocode.specialise import is_size, order
 
 BUILTINS = {"len", "sum", "range", "list", "max", "min"}
-HELPERS = {"W_qkv", "gradient", "Mask", *(kind.__name__ for kind in MASKS.values())}
+HELPERS = {"W_qkv", "gradient", "norm", "matrices", "embeddings", "Mask", *(kind.__name__ for kind in MASKS.values())}
 #: Lists of tokens that an algorithm writes token by token, as the paper does.
 WRITTEN = {"x_tilde"}
 
 
 def unnumbered(function, label):
-    """A statement without a number names sizes, makes an index grid, chooses or copies; or it only returns a name."""
+    """A statement without a number names sizes, makes indices, draws, chooses or copies; or it only returns a name."""
     for statement in statements(function):
         if label(statement) or isinstance(statement, ast.If | ast.FunctionDef | ast.Expr) or is_size(statement):
             continue
@@ -31,8 +31,8 @@ def unnumbered(function, label):
             continue
         value = getattr(statement, "value", None)
         call = getattr(getattr(value, "func", None), "id", "")
-        copy = isinstance(value, ast.Tuple) and "list(" in ast.unparse(value)
-        if not (isinstance(value, ast.IfExp) or call == "indices" or copy):
+        copy = isinstance(value, ast.Tuple | ast.ListComp) and "list(" in ast.unparse(value)
+        if not (isinstance(value, ast.IfExp) or call in ("indices", "draws") or copy):
             yield f"no number: {ast.unparse(statement)}"
 
 
@@ -72,7 +72,7 @@ def choices_not_passed_on(function, label):
     takes = {name for name, f in read().functions.items() if "c" in [a.arg for a in f.args.args]}
     for node in ast.walk(function):
         name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
-        if name in takes and "c" not in [getattr(a, "id", "") for a in node.args]:
+        if name in takes and not any(ast.unparse(a).startswith(("c", "dropped(c,")) for a in node.args):
             yield f"without c: {ast.unparse(node)}"
 
 
@@ -95,9 +95,11 @@ def changes_in_place(function, label):
 
 
 def hidden_choices(function, label):
-    """Conditions are about the config (or an optional hyperparameter), and nothing else of Python decides."""
+    """Conditions are about the choices (or an optional hyperparameter), or end the algorithm; nothing else decides."""
     for node in ast.walk(function):
-        if isinstance(node, ast.If) and not re.match(r"c\.\w+|\w+ is not None", ast.unparse(node.test)):
+        ends = isinstance(node, ast.If) and len(node.body) == 1 and isinstance(node.body[0], ast.Return)
+        chooses = isinstance(node, ast.If) and re.match(r"(c|how)\.\w+|\w+ is not None", ast.unparse(node.test))
+        if isinstance(node, ast.If) and not ends and not chooses:
             yield f"not the config's: if {ast.unparse(node.test)}"
         if isinstance(node, ast.Try | ast.With | ast.Match | ast.Break | ast.Continue | ast.NamedExpr):
             yield f"no line of the paper: {ast.unparse(node)}"
@@ -185,7 +187,7 @@ def test_tables_of_choices_have_the_slots_values():
     tables = read().tables
 
     for name, table in tables.items():
-        slots = [slot for slot, values in SLOTS.items() if set(values) == set(table)]
+        slots = [slot for slot, values in (SLOTS | PRACTICES).items() if set(values) == set(table)]
         assert slots, name
         assert all(isinstance(entry, ast.Name | ast.Lambda) for entry in table.values()), name
 

@@ -11,7 +11,6 @@ changes the text in another way (num_beams, repetition_penalty, ...) is refused.
 import argparse
 import json
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from transformulary.cli import MODEL_HELP
@@ -21,13 +20,16 @@ if TYPE_CHECKING:
     from transformulary.generate import Continuation
     from transformulary.models import Loaded
 
+#: How many tokens are generated at most where nobody says.
+TOKENS = 200
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
     add("model", metavar="MODEL", help=MODEL_HELP)
     add("--prompt", default="", metavar="TEXT", help="the text to continue (default: '', the beginning of a text)")
-    add("--tokens", type=int, metavar="N", help="how many tokens to generate at most (default: 200)")
+    add("--tokens", type=int, metavar="N", help=f"how many tokens to generate at most (default: {TOKENS})")
     add(
         "--temperature",
         type=float,
@@ -72,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _continuation(loaded: "Loaded", args: argparse.Namespace) -> "Continuation":
-    from transformulary.generate import Continuation, Defaults
+    from transformulary.formats import Defaults
+    from transformulary.generate import Continuation, Sampling
 
     if loaded.tokenizer is None:
         raise CheckpointError(
@@ -80,10 +83,10 @@ def _continuation(loaded: "Loaded", args: argparse.Namespace) -> "Continuation":
         )
     N_V, where = loaded.model.config.N_V, f"{args.model}/generation_config.json"
     defaults = Defaults.read(loaded.generation, N_V, where)
-    ell_gen = 200 if defaults.ell_gen is None else defaults.ell_gen
+    ell_gen = TOKENS if defaults.ell_gen is None else defaults.ell_gen
     ell_gen = ell_gen if args.tokens is None else args.tokens
     given = {"tau": args.temperature, "top_k": args.top_k, "top_p": args.top_p}
-    sampling = replace(defaults.sampling, **{name: value for name, value in given.items() if value is not None})
+    sampling = Sampling(**vars(defaults.filters) | {name: value for name, value in given.items() if value is not None})
     continuation = Continuation(
         loaded.model,
         loaded.tokenizer,

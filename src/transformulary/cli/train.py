@@ -15,6 +15,7 @@ last checkpoint is kept), 2 something to mend, 130 stopped by Ctrl-C (143 by SIG
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import shlex
 import signal
@@ -118,7 +119,7 @@ def train(plan: Plan, json: bool) -> int:
     from transformulary.cli._progress import Display
     from transformulary.train import DTraining, NonFiniteError, Saved, Started
 
-    model, corpus = prepare(plan)
+    model, corpus, files = prepare(plan)
     display = Display(plan.settings, plan.folder, json=json)
     options: list[str] = []
 
@@ -131,7 +132,7 @@ def train(plan: Plan, json: bool) -> int:
 
     try:
         with Stop() as stop, display:
-            about = {"data": plan.recorded}
+            about = {"data": plan.recorded, "files": files}
             DTraining(
                 model,
                 corpus,
@@ -286,9 +287,9 @@ def data_options(options: Mapping[str, Any]) -> DataOptions:
     return replace(data, held_out=float(data.held_out))
 
 
-def prepare(plan: Plan) -> tuple[DTransformer, Corpus]:
-    """The model and the token ids."""
-    from transformulary.data import corpus, read_texts
+def prepare(plan: Plan) -> tuple[DTransformer, Corpus, list[dict[str, Any]]]:
+    """The model, the token ids, and what identifies each file that they are of."""
+    from transformulary.data import corpus, read_texts, text_files
     from transformulary.paper import DTransformerConfig
     from transformulary.train import initial_model
 
@@ -297,7 +298,14 @@ def prepare(plan: Plan) -> tuple[DTransformer, Corpus]:
     ids = corpus(texts, tokenizer, plan.data.held_out)
     config = DTransformerConfig.from_dict({"N_V": tokenizer.N_V} | plan.model)
     refuse_short(ids, config.ell_max)
-    return initial_model(config, plan.settings), ids
+    paths = [file for path in plan.data.text for file in text_files(Path(path))]
+    files = [identified(path, text) for path, text in zip(paths, texts, strict=True)]
+    return initial_model(config, plan.settings), ids, files
+
+
+def identified(path: Path, text: str) -> dict[str, Any]:
+    """A file by its name and the fingerprint of its text."""
+    return {"name": path.name, "characters": len(text), "sha256": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def refuse_short(ids: Corpus, ell_max: int) -> None:

@@ -208,5 +208,5 @@ class Lockstep:
 
 
 def value_lines(config: DTransformerConfig) -> list[str]:
-    """The lines of Algorithm 10 that compute a value in this model: not loops, and 3a only where there is one."""
-    return [n for n in read().lines(10) if n != "4" and (n != "3a" or config.embedding_norm)]
+    """The lines of Algorithm 10 that compute a value in this model: no loop, no dropout, and 3a only where it is."""
+    return [n for n in read().lines(10) if n not in ("4", "3b") and (n != "3a" or config.embedding_norm)]

@@ -16,7 +16,8 @@ from transformulary.formats.folder import (
     understood,
 )
 from transformulary.formats.format import Format, Key, Origin, Rule, Transposed, unwrapped
-from transformulary.formats.header import Entry, read_header
+from transformulary.formats.generation import Defaults
+from transformulary.formats.header import Entry, read_header, read_metadata
 from transformulary.formats.names import TIED, apart, member, parts, place, shapes
 from transformulary.formats.sources import Source, Stored, open_source
 from transformulary.formats.strict import read_json
@@ -25,6 +26,7 @@ __all__ = [
     "FORMATS",
     "READABLE",
     "TIED",
+    "Defaults",
     "Described",
     "Entry",
     "Format",
@@ -44,6 +46,7 @@ __all__ = [
     "place",
     "read_header",
     "read_json",
+    "read_metadata",
     "reader",
     "shapes",
     "theta_source",

@@ -39,6 +39,20 @@ def read_header(path: Path) -> dict[str, Entry]:
     Raises CheckpointError, naming the file and the tensor: the file is truncated or too long, the header is no
     such JSON, a name occurs twice, a shape does not fit its bytes, or the tensors' bytes overlap or leave a gap.
     """
+    entries, _, size = _content(path)
+    _check_layout(path, entries, size)
+    return entries
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """What the header says beside the tensors.  Raises CheckpointError as `read_header` does."""
+    entries, about, size = _content(path)
+    _check_layout(path, entries, size)
+    return about
+
+
+def _content(path: Path) -> tuple[dict[str, Entry], dict[str, str], int]:
+    """(the tensors, the texts beside them, bytes after the header)."""
     size = path.stat().st_size
     with path.open("rb") as file:
         n = int.from_bytes(file.read(8), "little")
@@ -51,9 +65,7 @@ def read_header(path: Path) -> dict[str, Entry]:
     about = content.pop("__metadata__", {})
     if not isinstance(about, dict) or not all(isinstance(value, str) for value in about.values()):
         raise CheckpointError(f"{path}: __metadata__ in the header is not made of texts.")
-    entries = {name: _entry(path, name, given) for name, given in content.items()}
-    _check_layout(path, entries, size - 8 - n)
-    return entries
+    return {name: _entry(path, name, given) for name, given in content.items()}, about, size - 8 - n
 
 
 def _entry(path: Path, name: str, given: Any) -> Entry:

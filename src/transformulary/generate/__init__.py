@@ -1,9 +1,8 @@
 """Algorithm 14 on the fast model: tokens, and text in pieces."""
 
 from transformulary.generate.continuation import Continuation
-from transformulary.generate.defaults import Defaults
 from transformulary.generate.dinference import DInference
 from transformulary.generate.sampling import Sampling
 from transformulary.generate.stopping import Stop
 
-__all__ = ["Continuation", "DInference", "Defaults", "Sampling", "Stop"]
+__all__ = ["Continuation", "DInference", "Sampling", "Stop"]

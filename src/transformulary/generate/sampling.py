@@ -11,37 +11,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transformulary.errors import CheckpointError, ConfigError
+from transformulary.errors import CheckpointError
+from transformulary.paper.practice import Filters
 
 #: Sums of probabilities are not exact: a mass that falls short of p by no more than this has reached it.
 ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampling:
-    """How the next token is chosen.  `Sampling()` is the paper at tau = 1: from the model's own distribution.
-
-    tau    temperature: q is proportional to p^(1/tau); 0 takes the most probable token (among equals the lowest id),
-           infinity any token of positive probability
-    top_k  only the k most probable tokens (among equals at the edge the lower ids); 0 is off
-    top_p  only the smallest set of most probable tokens whose mass reaches p, after the other two; 1 is off, 0 leaves
-           the most probable token
-
-    Raises:
-        ConfigError: tau is negative or NaN, top_k is negative, top_p is outside [0, 1].
-    """
-
-    tau: float | int = 1.0
-    top_k: int = 0
-    top_p: float | int = 1.0
-
-    def __post_init__(self) -> None:
-        if not self.tau >= 0:
-            raise ConfigError(f"temperature = {self.tau}: it must be 0 (the most probable token) or more.")
-        if self.top_k < 0:
-            raise ConfigError(f"top_k = {self.top_k}: it must be a number of tokens, or 0 for all of them.")
-        if not 0 <= self.top_p <= 1:
-            raise ConfigError(f"top_p = {self.top_p} is outside [0, 1]: it is a probability.")
+class Sampling(Filters):
+    """How the next token is chosen; the fields, and what is raised, are those of `Filters`."""
 
     def __call__(self, logits: Float[Tensor, "N_V"]) -> Float[Tensor, "N_V"]:
         """q, the probabilities (N_V,) in float64 with which the next token is drawn.

@@ -16,6 +16,10 @@ _HOME = {
         "NORM", "ACTIVATION", "SCALE", "POSITION",
     ],
     "transformers": ["EDTransformer", "ETransformer", "DTransformer"],
+    "learning": [
+        "AdaGrad", "Adam", "RMSProp", "batches", "chunks", "learning_rate", "momentum", "update",
+        "OPTIMISER", "MEMORY", "SCHEDULE",
+    ],
     "procedures": ["EDTraining", "ETraining", "DTraining", "DInference", "EDInference"],
     "theta": ["Theta", "Zero", "random_theta", "theta_from", "gradient", "derivative"],
     "lazy": ["LazyArray", "lazy_theta"],

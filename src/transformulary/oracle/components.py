@@ -25,6 +25,7 @@ from transformulary.oracle.notation import (
     ceil,
     columns,
     cos,
+    drop,
     exp,
     floor,
     indices,
@@ -174,7 +175,10 @@ def Attention(X: Array, Z: Array, /, W_qkv: Theta, Mask: Rule, c: Any = PAPER) -
         S = K.T @ Q  # 4
     t_z, t_x = indices(S)
     S = where(Mask(t_z, t_x), S, -inf)  # 5
-    V_tilde = V @ softmax(S / SCALE[c.scale](d_attn))  # 6
+    if c.dropout:
+        V_tilde = V @ drop(softmax(S / SCALE[c.scale](d_attn)), c)  # 6
+    else:
+        V_tilde = V @ softmax(S / SCALE[c.scale](d_attn))  # 6
     return V_tilde
 
 
@@ -249,7 +253,10 @@ def MHAttention(X: Array, Z: Array, /, W: Theta, Mask: Rule, c: Any = PAPER) -> 
         for h in range(H)
     ]
     Y = rows(Y)  # 3
-    V_tilde = W.W_o @ Y + W.b_o[:, None]  # 4
+    if c.dropout:
+        V_tilde = drop(W.W_o @ Y + W.b_o[:, None], c)  # 4
+    else:
+        V_tilde = W.W_o @ Y + W.b_o[:, None]  # 4
     return V_tilde
 
 

@@ -7,7 +7,7 @@ f(theta + i h d).imag / h is the exact derivative of f along d (the complex step
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from math import ceil, floor, pi
 from operator import add
@@ -18,6 +18,7 @@ from numpy import cos, exp, inf, sin, sqrt, tanh, where
 from numpy.typing import NDArray
 
 from transformulary.errors import AlgorithmError
+from transformulary.paper.practice import C, dropping
 
 __all__ = [
     "GELU",
@@ -26,15 +27,23 @@ __all__ = [
     "Phi",
     "ReLU",
     "SiLU",
+    "appended",
     "bucket",
     "ceil",
+    "chosen",
     "columns",
+    "corrupted",
     "cos",
+    "draws",
+    "drop",
+    "dropped",
     "exp",
     "floor",
     "indices",
     "inf",
     "interleaved",
+    "iverson",
+    "joined",
     "log",
     "matrix",
     "pi",
@@ -43,12 +52,16 @@ __all__ = [
     "randomly",
     "rows",
     "sample",
+    "shuffled",
     "sin",
     "softmax",
     "sqrt",
     "stacked",
     "sum",
     "tanh",
+    "top_k",
+    "top_p",
+    "uniform",
     "where",
 ]
 
@@ -187,6 +200,94 @@ def ramp(x: float, a: float, b: float) -> float:
 def randomly(a: Any, b: Any, p: float, rng: np.random.Generator) -> Any:
     """a with probability p, else b: one uniform number is drawn."""
     return a if rng.random() < p else b
+
+
+def uniform(n: int, rng: Any) -> int:
+    """A whole number from 0 to n - 1, each as likely as any other."""
+    return int(rng.integers(n))
+
+
+def shuffled(items: Sequence[Any], rng: Any) -> list[Any]:
+    """The items in random order, every order as likely as any other."""
+    return [items[k] for k in rng.permutation(len(items))]
+
+
+def appended(items: Sequence[Any], item: Any) -> list[Any]:
+    """The items, and one more."""
+    return [*items, item]
+
+
+def joined(lists: Iterable[Sequence[Any]]) -> list[Any]:
+    """The items of several lists, one list after the other."""
+    return [item for items in lists for item in items]
+
+
+def iverson(condition: bool) -> int:
+    """[[condition]]: 1 if it is true, else 0."""
+    return int(condition)
+
+
+class Dropout:
+    """What a dropout does in one forward pass: each entry is 0 with probability p, the others are divided by 1 - p.
+
+    numbers  numbers(shape) are uniform in [0, 1), one for every entry
+    """
+
+    def __init__(self, p: float, numbers: Callable[[tuple[int, ...]], Array]) -> None:
+        self.p, self.numbers = p, numbers
+
+    def __call__(self, X: Array) -> Array:
+        return X * (self.numbers(X.shape) >= self.p) / (1 - self.p)
+
+
+def draws(p: float, rng: Any) -> Callable[[], Dropout] | None:
+    """The chance of dropout in one step on one sequence: each call has the same numbers anew.  None where p is 0."""
+    if not p:
+        return None
+    seed = int(rng.integers(2**63))
+    return lambda: Dropout(p, np.random.default_rng(seed).random)
+
+
+def dropped(c: C, R: Callable[[], Dropout] | None) -> C:
+    """The config of a forward pass that drops what R says."""
+    return dropping(c, R and R())
+
+
+def drop(X: Array, c: Any) -> Array:
+    """X with each entry 0 with probability p_drop, and the others divided by 1 - p_drop."""
+    return c.dropout(X)  # type: ignore[no-any-return]
+
+
+def chosen(x: Sequence[int], p: float, special: Sequence[int], rng: np.random.Generator) -> set[int]:
+    """Places of x, each with probability p, but none of a special token: one uniform number is drawn for each."""
+    return {t for t, v in enumerate(x) if rng.random() < p and v not in special}
+
+
+def corrupted(v: int, mask_token: int, N_V: int, rng: np.random.Generator) -> int:
+    """BERT's 80/10/10: mask_token with probability 0.8, v with 0.1, else a random token.
+
+    One uniform number is drawn, and a second one for a random token.
+    """
+    u = rng.random()
+    return mask_token if u < 0.8 else v if u < 0.9 else int(rng.random() * N_V)
+
+
+def top_k(q: Array, k: int) -> Array:
+    """The distribution q without all but its k most probable tokens; among equals the lower ids stay."""
+    kept = np.zeros(len(q))
+    ids = np.argsort(-q, kind="stable")[:k]
+    kept[ids] = q[ids]
+    return kept / kept.sum()  # type: ignore[no-any-return]
+
+
+#: Sums of probabilities are not exact: a mass that falls short of p by no more than this has reached it.
+ROUNDING = 1e-12
+
+
+def top_p(q: Array, p: float) -> Array:
+    """q on the smallest set of most probable tokens whose mass reaches p, at least one; among equals the lower ids."""
+    mass = np.cumsum(-np.sort(-q))
+    return top_k(q, 1 + int((mass < p - ROUNDING).sum()))
 
 
 def proportional(p: Array, tau: float) -> Array:

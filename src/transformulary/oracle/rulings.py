@@ -17,10 +17,12 @@ from transformulary.oracle.theta import Theta, Zero
 from transformulary.paper.config import Config, DTransformerConfig, EDTransformerConfig, ETransformerConfig
 from transformulary.paper.masks import MASKS, no_mask
 from transformulary.paper.parameters import Shapes, parameters, size, split
+from transformulary.paper.practice import Inference, Training
 
 __all__ = ["DOMAINS"]
 
 Domain = Callable[..., None]
+PAPER, AS_PRINTED = Training(), Inference()
 
 
 def _index(value: Any, size: int, what: str, table: str) -> None:
@@ -192,22 +194,66 @@ def _training(eta: float, N_epochs: int, *data: Sequence[Sequence[int]]) -> None
         raise AlgorithmError(f"z and x must be pairs, and there are {' and '.join(str(len(d)) for d in data)} of them.")
 
 
-def _ed_training(z: Any, x: Any, theta: Any, c: Any, *, N_epochs: int = 1, eta: float) -> None:
+def _practice(how: Any, rng: Any, *may: str) -> None:
+    """A practice is one, of what this algorithm `may`, and has the chance that it needs."""
+    if not isinstance(how, Training):
+        raise AlgorithmError(f"how must be a Training, and {_kind(how)} was given.")
+    if wrong := [name for name in ("chunks", "alpha", "p_drop") if getattr(how, name) and name not in may]:
+        raise AlgorithmError(f"{wrong[0]} = {getattr(how, wrong[0])} is no practice of this algorithm.")
+    if (how.shuffle or how.p_drop) and rng is None:
+        raise AlgorithmError("shuffling and dropout need rng, a source of random numbers.")
+
+
+def _ed_training(
+    z: Any,
+    x: Any,
+    theta: Any,
+    c: Any,
+    how: Any = PAPER,
+    *,
+    N_epochs: int = 1,
+    eta: float,
+    rng: Any = None,
+    clock: Any = (),
+) -> None:
     _training(eta, N_epochs, z, x)
+    _practice(how, rng, "alpha")
 
 
 def _e_training(
-    x: Any, theta: Any, c: Any, *, N_epochs: int = 1, eta: float, p_mask: float, mask_token: int, rng: Any
+    x: Any,
+    theta: Any,
+    c: Any,
+    how: Any = PAPER,
+    *,
+    N_epochs: int = 1,
+    eta: float,
+    p_mask: float,
+    mask_token: int,
+    rng: Any,
+    clock: Any = (),
 ) -> None:
     _model(theta, c, ETransformerConfig)
     _training(eta, N_epochs, x)
+    _practice(how, rng, "chunks")
     _index(mask_token, c.N_V, "mask_token =", f"the vocabulary of N_V = {c.N_V} tokens")
     if not 0 <= p_mask <= 1:
         raise AlgorithmError(f"p_mask = {p_mask} must be a probability, 0 to 1.")
 
 
-def _d_training(x: Any, theta: Any, c: Any, *, N_epochs: int = 1, eta: float) -> None:
+def _d_training(
+    x: Any,
+    theta: Any,
+    c: Any,
+    how: Any = PAPER,
+    *,
+    N_epochs: int = 1,
+    eta: float,
+    rng: Any = None,
+    clock: Any = (),
+) -> None:
     _training(eta, N_epochs, x)
+    _practice(how, rng, "chunks", "alpha", "p_drop")
 
 
 def _temperature(tau: float) -> None:
@@ -215,7 +261,9 @@ def _temperature(tau: float) -> None:
         raise AlgorithmError(f"the temperature tau = {tau} must not be negative: 0 is greedy, infinity uniform.")
 
 
-def _d_inference(x: Any, theta: Any, c: Any, *, ell_gen: int, tau: float = 1.0, rng: Any) -> None:
+def _d_inference(
+    x: Any, theta: Any, c: Any, how: Any = AS_PRINTED, *, ell_gen: int, tau: float = 1.0, rng: Any
+) -> None:
     _model(theta, c, DTransformerConfig)
     _temperature(tau)
     if _length(x, "the prompt x") == 0:
@@ -223,7 +271,7 @@ def _d_inference(x: Any, theta: Any, c: Any, *, ell_gen: int, tau: float = 1.0, 
     _sequence(x, theta, c, "x")
     if ell_gen < 0:
         raise AlgorithmError(f"ell_gen = {ell_gen} must not be negative.")
-    if c.positions == "learned" and len(x) + ell_gen > c.ell_max + 1:
+    if c.positions == "learned" and not how.limit and len(x) + ell_gen > c.ell_max + 1:
         raise AlgorithmError(
             f"a prompt of {len(x)} tokens and ell_gen = {ell_gen} more exceed ell_max = {c.ell_max} (E10): "
             f"at most ell_max + 1 - {len(x)} = {max(c.ell_max + 1 - len(x), 0)} can be generated."
@@ -234,6 +282,7 @@ def _ed_inference(
     z: Any,
     theta: Any,
     c: Any,
+    how: Any = AS_PRINTED,
     *,
     bos_token: int,
     eos_token: int,

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-#: The files of the fifteen algorithms, in the order in which they import each other.
-FILES = tuple(Path(__file__).with_name(f"{name}.py") for name in ("components", "transformers", "procedures"))
+#: The files of the algorithms, in the order in which they import each other.
+FILES = tuple(
+    Path(__file__).with_name(f"{name}.py") for name in ("components", "transformers", "learning", "procedures")
+)
 
 #: Index variables: they count from 0 in the source and from 1 in print and in paths.
 INDICES = frozenset({"t", "t_z", "t_x", "u", "l", "h", "n", "i"})

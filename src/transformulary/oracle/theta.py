@@ -90,14 +90,42 @@ class Theta:
         """Every array, in the order of `items`."""
         return [array for _, array in self.items()]
 
-    def __add__(self, other: Theta) -> Theta:
-        return self.map(lambda a, b: a + b, other)
+    def _with(self, f: Callable[[Any, Any], Any], other: Any) -> Theta:
+        """f of every array and the other theta's, or a number."""
+        return self.map(f, other) if isinstance(other, Theta) else self.map(lambda a: f(a, other))
 
-    def __sub__(self, other: Theta) -> Theta:
-        return self.map(lambda a, b: a - b, other)
+    def __add__(self, other: Any) -> Theta:
+        return self._with(lambda a, b: a + b, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Theta:
+        return self._with(lambda a, b: a - b, other)
 
     def __rmul__(self, number: complex) -> Theta:
         return self.map(lambda a: number * a)
+
+    def __truediv__(self, other: Any) -> Theta:
+        return self._with(lambda a, b: a / b, other)
+
+    def __pow__(self, number: float) -> Theta:
+        return self.map(lambda a: a**number)
+
+    def sqrt(self) -> Theta:
+        """The root of every number; what `sqrt` of the notation calls."""
+        return self.map(np.sqrt)
+
+    def only(self, wanted: Callable[[str, Array], bool]) -> Theta:
+        """This theta with 0 for every array that is not wanted by its name ("W_q") and value."""
+
+        def go(name: str, value: Any) -> Any:
+            if isinstance(value, Theta):
+                return value.only(wanted)
+            if isinstance(value, list):
+                return [go(name, member) for member in value]
+            return value if isinstance(value, Zero) or wanted(name, value) else 0 * value
+
+        return Theta(**{name: go(name, value) for name, value in vars(self).items()})
 
 
 def random_theta(config: Config, rng: np.random.Generator, scale: float = 0.2) -> Theta:
@@ -137,6 +165,21 @@ def W_qkv(W: Theta, h: int, g: int) -> Theta:
     by_query = {name: value[h] for name, value in vars(W).items() if name in {"W_q", "b_q"} | POSITIONAL_NAMES}
     shared = {name: vars(W)[name] for name in QK_NORM if name in vars(W)}
     return Theta(**by_query | shared | {name: vars(W)[name][g] for name in ("W_k", "b_k", "W_v", "b_v")})
+
+
+def matrices(theta: Theta) -> Theta:
+    """theta with 0 for its vectors and W_p: what weight decay acts on."""
+    return theta.only(lambda name, array: array.ndim >= 2 and name != "W_p")
+
+
+def embeddings(theta: Theta) -> Theta:
+    """theta with 0 for all but W_e and W_p."""
+    return theta.only(lambda name, array: name in ("W_e", "W_p"))
+
+
+def norm(theta: Theta) -> float:
+    """The root of the sum of the squares of all numbers."""
+    return float(np.sqrt(sum(float(np.sum(array**2)) for array in theta.leaves())))
 
 
 STEP = 1e-30

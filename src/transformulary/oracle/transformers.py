@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from transformulary.oracle.algorithm import Array, algorithm
 from transformulary.oracle.components import ACTIVATION, NORM, POSITION, SCALE, MHAttention
-from transformulary.oracle.notation import columns, softmax
+from transformulary.oracle.notation import columns, drop, softmax
 from transformulary.oracle.theta import Theta
 from transformulary.paper.config import DTransformerConfig, EDTransformerConfig, ETransformerConfig
 from transformulary.paper.masks import Causal, Full
@@ -153,11 +153,23 @@ def DTransformer(x: Sequence[int], /, theta: Theta, c: DTransformerConfig) -> Ar
     X = columns(e)  # 3
     if c.embedding_norm:
         X = columns(NORM[c.norm](X[:, t], theta.gamma_x, theta.beta_x, c) for t in range(ell))  # 3a
+    if c.dropout:
+        X = drop(X, c)  # 3b
     for l in range(c.L):  # 4
         X_tilde = columns(NORM[c.norm](X[:, t], theta.gamma_1[l], theta.beta_1[l], c) for t in range(ell))  # 5
         X = X + MHAttention(X_tilde, X_tilde, theta.W[l], c.mask[l % len(c.mask)], c)  # 6
         X_tilde = columns(NORM[c.norm](X[:, t], theta.gamma_2[l], theta.beta_2[l], c) for t in range(ell))  # 7
-        if c.mlp == "gated":
+        if c.mlp == "gated" and c.dropout:
+            X = X + drop(
+                theta.W_mlp2[l]
+                @ (
+                    ACTIVATION[c.activation](theta.W_mlp1[l] @ X_tilde + theta.b_mlp1[l][:, None])
+                    * (theta.W_mlp3[l] @ X_tilde + theta.b_mlp3[l][:, None])
+                )
+                + theta.b_mlp2[l][:, None],
+                c,
+            )  # 8
+        elif c.mlp == "gated":
             X = (
                 X
                 + theta.W_mlp2[l]
@@ -166,6 +178,12 @@ def DTransformer(x: Sequence[int], /, theta: Theta, c: DTransformerConfig) -> Ar
                     * (theta.W_mlp3[l] @ X_tilde + theta.b_mlp3[l][:, None])
                 )
                 + theta.b_mlp2[l][:, None]
+            )  # 8
+        elif c.dropout:
+            X = X + drop(
+                theta.W_mlp2[l] @ ACTIVATION[c.activation](theta.W_mlp1[l] @ X_tilde + theta.b_mlp1[l][:, None])
+                + theta.b_mlp2[l][:, None],
+                c,
             )  # 8
         else:
             X = (

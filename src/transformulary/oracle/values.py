@@ -61,9 +61,11 @@ AXES = {
     "14.1": "",
     "14.3": "N_V ell",
     "14.4": "N_V",
+    **{f"14.4{letter}": "N_V" for letter in "abc"},
     "14.5": "",
     "14.5:proportional": "N_V",
     "14.6": "ell",
+    "14.6a": "ell_gen",
     "14.8": "ell_gen",
 }
 #: The index of a member of a line -> the axes that one member lacks.

@@ -21,10 +21,12 @@ from transformulary.paper.counting import (
 )
 from transformulary.paper.masks import Causal, Fixed, Full, Local, Mask, Prefix, Strided, Union, parse_mask
 from transformulary.paper.parameters import leaves, parameters
+from transformulary.paper.practice import PRACTICES, Inference, Training
 from transformulary.paper.presets import Preset, preset
 from transformulary.paper.symbols import SYMBOLS, Symbol, called, symbol
 
 __all__ = [
+    "PRACTICES",
     "SLOTS",
     "SYMBOLS",
     "Causal",
@@ -36,12 +38,14 @@ __all__ = [
     "Fixed",
     "Flops",
     "Full",
+    "Inference",
     "Local",
     "Mask",
     "Prefix",
     "Preset",
     "Strided",
     "Symbol",
+    "Training",
     "Union",
     "cache_bytes",
     "cache_bytes_per_token",

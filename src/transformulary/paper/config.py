@@ -78,6 +78,8 @@ class Choices:
     """
 
     optional: ClassVar[frozenset[str]] = TWO_STACKS | ENCODER
+    #: What drops entries while training (`practice.dropping`); a model as such has nothing of the kind.
+    dropout: ClassVar[Any] = None
 
     norm: str = "layer_norm"
     eps: float = 0.0

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import Any, Self
 
 from transformulary.errors import ConfigError
+from transformulary.paper.practice import Training
 
 #: Value tables of the settings that are a choice.
 CHOICES = {
@@ -137,6 +138,30 @@ class TrainingSettings:
     def to_dict(self) -> dict[str, Any]:
         """Every setting, resolved."""
         return asdict(self)
+
+    def practice(self, steps: int) -> Training:
+        """What `steps` updates of `DTraining` with these settings are, in the words of Algorithm 13."""
+        return Training(
+            N_steps=steps,
+            N_batch=self.batch,
+            N_acc=self.accumulate,
+            chunks=True,
+            shuffle=True,
+            loss="tokens",
+            p_drop=self.dropout,
+            optimiser="adamw",
+            beta_m=self.beta_1,
+            beta_v=self.beta_2,
+            epsilon=self.epsilon,
+            decay=self.weight_decay,
+            eta_embedding=self.eta_embedding,
+            g_max=self.clip,
+            schedule=self.schedule,
+            eta_floor=self.floor,
+            N_warmup=self.warmup,
+            N_total=self.steps,
+            T_total=self.seconds,
+        )
 
 
 def _check(name: str, value: Any, kind: str, least: float = 0, below: float = float("inf"), open: bool = False) -> None:

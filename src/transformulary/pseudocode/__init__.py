@@ -5,6 +5,6 @@
 LaTeX, Markdown, HTML.
 """
 
-from transformulary.pseudocode.describe import FORMATS, Page, describe, diff, numbers, render
+from transformulary.pseudocode.describe import FORMATS, Page, describe, diff, numbers, render, run
 
-__all__ = ["FORMATS", "Page", "describe", "diff", "numbers", "render"]
+__all__ = ["FORMATS", "Page", "describe", "diff", "numbers", "render", "run"]

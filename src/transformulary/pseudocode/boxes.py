@@ -51,12 +51,20 @@ SPACES = {
     "eta": "(0,∞)",
     "tau": "(0,∞)",
     "p_mask": "(0,1)",
+    "g": "d",
+    "i": "naturals",
+    "omega": "memory",
+    "w": "(V*)*",
+    "D": "((V*)*)*",
 }
+_STRINGS = Power(Sym("vocabulary"), Words("*"))
 SETS: dict[str, Node] = {
     "naturals": Sym("naturals"),
     "integers": Sym("integers"),
     "V": Sym("vocabulary"),
-    "V*": Power(Sym("vocabulary"), Words("*")),
+    "V*": _STRINGS,
+    "(V*)*": Power(Fence("()", (_STRINGS,)), Words("*")),
+    "((V*)*)*": Power(Fence("()", (Power(Fence("()", (_STRINGS,)), Words("*")),)), Words("*")),
     "(0,1)": Fence("()", (Num(0), Num(1)), ","),
     "(0,∞)": Fence("()", (Num(0), Sym("inf")), ","),
     "{0,1}": Fence("{}", (Num(0), Num(1)), ","),
@@ -153,12 +161,13 @@ class _Head:
         self.name, self.number = name, program.source.numbers[name]
         self.given, self.rest = program.visible(name)
         self.bar = bool(self.function.args.posonlyargs)
-        self.result = ast.unparse(self.function.body[-1]).removeprefix("return ")
+        self.results = results(self.function)
 
     def title(self) -> Node:
         given, rest = (tuple(map(_as_argument, group)) for group in (self.given, self.rest))
         call = Apply(Words(self.name), given, rest) if self.bar else Apply(Words(self.name), given + rest)
-        return Infix("←", Sym(self.result), call)
+        shown = tuple(map(Sym, self.results))
+        return Infix("←", shown[0] if len(shown) == 1 else Fence("()", shown), call)
 
     def input(self) -> Parts:
         """x ∈ V*; families are e_t ∈ … for t ∈ [T].  Training and inference take theta as an input too."""
@@ -173,13 +182,14 @@ class _Head:
         return parts
 
     def output(self) -> Parts:
-        found: Parts = (Infix("∈", Sym(self.result), self.space(SPACES[self.result])),)
+        found = self.members((Sym(name), self.space(SPACES[name])) for name in self.results)
         return (*found, "; column", Sym("t"), "is", *COLUMNS[self.number]) if self.number in COLUMNS else found
 
     def hyperparameters(self) -> Parts:
         """What the paper calls so: sizes, the mask, and what training and inference are told."""
         used = {n.id for n in ast.walk(self.function) if isinstance(n, ast.Name)}
-        told = ["Mask"] * any(a.arg == "Mask" for a in self.rest) + [a.arg for a in self.function.args.kwonlyargs]
+        told = [a.arg for a in self.rest if a.arg == "Mask" or annotation(a) == "float"]
+        told += [a.arg for a in self.function.args.kwonlyargs]
         chosen = [(Sym(name), self.space(SPACES[name])) for name in told if name in SPACES and name in used]
         if self.program.numbers:
             equal = [Infix("=", Sym(name), Num(getattr(self.config, name))) for name in self.sizes()]
@@ -274,6 +284,9 @@ class _Head:
 
     def space(self, spec: str) -> Node:
         """The set that a spec of SPACES or a shape of the table of parameters means."""
+        if spec == "memory":
+            two = self.program.practice.training.optimiser in ("adam", "adamw")
+            return Power(self.space("d"), Num(2)) if two else self.space("d")
         first, *shape = spec.split()
         if first.startswith("["):
             base: Node = Fence("[]", (self.dimension(first[1:-1]),))
@@ -295,6 +308,13 @@ class _Head:
             return Num(size(word, self.config))
         symbols: list[Node] = [Num(int(f)) if f.isdigit() else Sym(f) for f in factors]
         return reduce(lambda a, b: Infix("", a, b), symbols)
+
+
+def results(function: ast.FunctionDef) -> list[str]:
+    """The names that a function returns."""
+    end = function.body[-1]
+    assert isinstance(end, ast.Return) and end.value
+    return [n.id for n in ast.walk(end.value) if isinstance(n, ast.Name)]
 
 
 def _count(a: ast.arg) -> str:

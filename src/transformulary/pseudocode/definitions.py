@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from transformulary.pseudocode.formulas import Formulas
 from transformulary.pseudocode.nodes import Infix, Line, Node
@@ -19,19 +19,55 @@ DEFINITIONS = {
     "SiLU": ("SiLU(x)", "x / (1 + exp(-x))", "for every entry x"),
     "ramp": ("ramp(x, a, b)", "max(0, min(1, (x - a) / (b - a)))", "; a step at a where a = b"),
     "bucket": ("bucket(r, b)", "", "is T5's bucket, from 0 to 31, of the distance r; b: later tokens are seen"),
+    "drop": (
+        "dropout(X)",
+        "",
+        "is X with each entry 0 with probability {p_drop} and else divided by 1 − {p_drop}, drawn anew for every "
+        "sequence and step; in inference it is X",
+    ),
+    "uniform": ("uniform(d)", "", "is a random whole number from 0 to d − 1"),
+    "joined": ("joined(D)", "", "is one list of all that the lists in D have, in their order"),
+    "clock": ("clock[i]", "", "is the time of training before step i, in seconds"),
+    "matrices": ("matrices(theta)", "", "is θ with 0 in place of W_p and of all vectors"),
+    "embeddings": ("embeddings(g)", "", "is g with 0 in place of all but W_e and W_p"),
+    "chosen": (
+        "chosen(x, p_mask, special)",
+        "",
+        "is a set of places of x, each with probability p_mask, but none of a special token",
+    ),
+    "corrupted": (
+        "corrupted(v, mask_token, N_V)",
+        "",
+        "is mask_token with probability 0.8, v with 0.1, else one of the N_V tokens at random",
+    ),
+    "top_k": (
+        "top_k(p, a)",
+        "",
+        "is p on its a most probable tokens, of equals the first, and 0 elsewhere, divided by its sum",
+    ),
+    "top_p": (
+        "top_p(p, b)",
+        "",
+        "is p on the fewest most probable tokens, of equals the first, that together reach b, and 0 elsewhere, divided "
+        "by its sum",
+    ),
+    "stop": ("stop", "", "is the set of tokens {{{stop}}}, as tokenizer.json counts them, from 0"),
 }
 
 
-def definitions(program: Program) -> Iterator[Line]:
-    """One line for every function that the lines of a model name, and for those that these need."""
-    used = {n.id for name in program.executed for n in ast.walk(program[name]) if isinstance(n, ast.Name)}
+def definitions(program: Program, names: Iterable[str]) -> Iterator[Line]:
+    """One line for every function that the lines of some algorithms name, and for those that these need."""
+    used = {getattr(n, "id", getattr(n, "attr", "")) for name in names for n in ast.walk(program[name])}
+    facts = {"p_drop": program.practice.training.p_drop, "stop": ", ".join(map(str, program.practice.inference.stop))}
+    if not program.practice.training.T_total:
+        used.discard("clock")  # which is handed on, and not looked at
     formula = Formulas(program, scalars={"x"}, indices={"j", "k"})
     for name, (what, value, remark) in DEFINITIONS.items():
         if name in used:
             used |= {n.id for n in ast.walk(ast.parse(value)) if isinstance(n, ast.Name)}
             node: Node = formula(_expression(what))
             shown = Infix("=", node, formula(_expression(value))) if value else node
-            yield Line("", 0, (shown, remark) if remark else (shown,))
+            yield Line("", 0, (shown, remark.format(**facts)) if remark else (shown,))
 
 
 def _expression(text: str) -> ast.expr:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 from transformulary.errors import AlgorithmError
 from transformulary.oracle.source import read
 from transformulary.paper import Config, Preset
+from transformulary.paper.practice import Practice, Training, dropping
+from transformulary.pseudocode import heads
 from transformulary.pseudocode.boxes import box
 from transformulary.pseudocode.definitions import definitions
 from transformulary.pseudocode.diff import Diff, between
-from transformulary.pseudocode.heads import head
-from transformulary.pseudocode.nodes import Document
-from transformulary.pseudocode.specialise import Program, architecture, order, papers_program
+from transformulary.pseudocode.nodes import Document, Head
+from transformulary.pseudocode.specialise import PAPER, Program, architecture, order, papers_program
 
 #: Each is printed by the module of this name, which has `document` and `diff`.
 FORMATS = ("text", "latex", "markdown", "html")
+
+#: What the algorithms of practice are shown with: everything that a line can say.
+PRACTISED = Training(
+    N_steps=3, N_batch=2, N_acc=2, chunks=True, shuffle=True, decay=0.1, g_max=1.0, eta_embedding=2.0, nesterov=True,
+    schedule="cosine", eta_floor=0.1, N_warmup=2, N_total=3,
+)  # fmt: skip
 
 
 class Page(str):
@@ -37,20 +46,29 @@ def numbers() -> list[str]:
     return sorted(read().numbers.values(), key=order)
 
 
-def render(numbers: int | str | Iterable[int | str], config: Config | None = None, format: str = "text") -> Page:
+def render(
+    numbers: int | str | Iterable[int | str],
+    config: Config | None = None,
+    format: str = "text",
+    practice: Practice | None = None,
+) -> Page:
     """Algorithms, with the paper's line numbers.
 
     Args:
         numbers: one or several of 1 to 15, or with a letter, "4r".
         config: the model whose lines are shown; the paper's choices if not given.
         format: one of FORMATS.
+        practice: how training and inference are practised; the paper's if not given, and of algorithms of practice
+            alone everything that their lines can say.
 
     Raises:
         AlgorithmError: there is no such algorithm, or no such format.
         ConfigError: the algorithm is for another architecture than the config's.
     """
     asked = [numbers] if isinstance(numbers, int | str) else numbers
-    return _page(Document(tuple(_box(str(number), config) for number in asked)), format)
+    programs = [_program(str(number), config, practice) for number in asked]
+    where = (row for program, name in programs if practice for row in definitions(program, [name]))
+    return _page(Document(tuple(box(*program) for program in programs), tuple(dict.fromkeys(where))), format)
 
 
 def describe(model: Config | Preset, numbers: bool = False, format: str = "text", name: str = "") -> Page:
@@ -64,7 +82,22 @@ def describe(model: Config | Preset, numbers: bool = False, format: str = "text"
     """
     program = Program(_config(model), numbers)
     boxes = tuple(box(program, name) for name in program.executed)
-    return _page(Document(boxes, tuple(definitions(program)), head(model, name)), format)
+    return _page(Document(boxes, tuple(definitions(program, program.executed)), heads.head(model, name)), format)
+
+
+def run(config: Config, practice: Practice, format: str = "text", head: Head | None = None) -> Page:
+    """How a decoder was trained and how it is used: Algorithms 13 and 14 and all that they execute, with its numbers.
+
+    Args:
+        config: the model's.
+        practice: its training and inference, and what these are told.
+        format: one of FORMATS.
+        head: what is said of the run beside its lines.
+    """
+    program = Program(dropping(config, practice.training.p_drop), numbers=True, practice=practice)
+    names = program.executed_by("13", "14")
+    boxes = tuple(box(program, name) for name in names)
+    return _page(Document(boxes, tuple(definitions(program, names)), head), format)
 
 
 def diff(a: Config | Preset, b: Config | Preset, format: str = "text", names: tuple[str, str] = ("a", "b")) -> Page:
@@ -97,12 +130,23 @@ def _page(what: Document | Diff, format: str) -> Page:
     return page
 
 
-def _box(number: str, config: Config | None) -> Any:
+def _program(number: str, config: Config | None, practice: Practice | None) -> tuple[Program, str]:
+    """One algorithm of a model, or of the paper: what `box` is called with."""
     name = read().name(number)
     if name is None:
         raise AlgorithmError(_missing(number))
     norm = "rms_norm" if number == "6r" else "layer_norm"
-    return box(Program(config) if config else papers_program(architecture(read().functions[name]), norm), name)
+    paper = papers_program(architecture(read().functions[name]), norm)
+    practice = practice or _practice(number, name)
+    as_printed = config is None and practice == PAPER
+    return (paper if as_printed else Program(config or paper.config, practice=practice)), name
+
+
+def _practice(number: str, name: str) -> Practice:
+    """The paper's own algorithms are shown as it has them; those of practice with all that their lines can say."""
+    table = {ast.unparse(f): key for key, f in read().tables["OPTIMISER"].items()}
+    optimiser = table.get(name, "adamw")
+    return PAPER if number.isdigit() else Practice(training=replace(PRACTISED, optimiser=optimiser))
 
 
 def _missing(number: str) -> str:

@@ -47,6 +47,7 @@ OPERATORS: dict[type, str] = {
     ast.Lt: "<",
     ast.GtE: "≥",
     ast.Gt: ">",
+    ast.In: "∈",
 }
 MASK = Sym("Mask")
 
@@ -212,7 +213,7 @@ class Formulas:
 
     def is_scalar(self, node: ast.expr) -> bool:
         match node:
-            case ast.Constant() | ast.UnaryOp(operand=ast.Constant()) | ast.Attribute(value=ast.Name(id="c")):
+            case ast.Constant() | ast.UnaryOp(operand=ast.Constant()) | ast.Attribute(value=ast.Name(id="c" | "how")):
                 return True
             case ast.Name(id=name):
                 return name in self.scalars or name in self.indices
@@ -236,6 +237,9 @@ class Formulas:
 
     def List(self, node: ast.List) -> Node:
         return Fence("[]", tuple(self(x.value if isinstance(x, ast.Starred) else x) for x in node.elts))
+
+    def Tuple(self, node: ast.Tuple) -> Node:
+        return Fence("()", tuple(map(self, node.elts)))
 
     def SetComp(self, node: ast.SetComp) -> Node:
         generator = node.generators[0]
@@ -284,6 +288,16 @@ class Formulas:
 
     def call_log(self, x: ast.expr) -> Node:
         return Prefix("log", self(x))
+
+    def call_norm(self, theta: ast.expr) -> Node:
+        return Fence("norm", (self(theta),))
+
+    def call_iverson(self, condition: ast.expr) -> Node:
+        return Fence("[[]]", (self(condition),))
+
+    def call_list(self, items: ast.expr) -> Node:
+        """A list is its items; that of all indices is [n]."""
+        return Fence("[]", (self(items.args[0]),)) if isinstance(items, ast.Call) else self(items)
 
     def call_gradient(self, f: ast.expr, at: ast.expr) -> Node:
         return Prefix("∇", Apply(Words(ast.unparse(f)), (self(at),)))

@@ -44,6 +44,7 @@ FENCES = {
     "ceiling": (r"\lceil ", r"\rceil "),
     "floor": (r"\lfloor ", r"\rfloor "),
     "()": ("(", ")"),
+    "norm": (r"\lVert ", r"\rVert "),
 }
 OPERATORS = {
     "": r"\,",

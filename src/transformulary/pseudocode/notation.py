@@ -17,6 +17,7 @@ GREEK = {
     "beta": "β",
     "gamma": "γ",
     "delta": "δ",
+    "epsilon": "ε",
     "eta": "η",
     "theta": "θ",
     "tau": "τ",
@@ -35,7 +36,7 @@ ACCENTS = {"tilde": "\u0303", "hat": "\u0302", "prime": "′"}
 BUNDLES = {"W": "", "W_enc": "enc", "W_dec": "dec", "W_ed": "e/d"}
 
 #: Names that are words, underscore and all.
-WORDS = frozenset({"Mask", "mask_token", "bos_token", "eos_token"})
+WORDS = frozenset({"Mask", "clock", "stop", "mask_token", "bos_token", "eos_token"})
 #: Names that share a letter: the set of tokens is V, as are the values of Algorithm 4.
 SAME = {"vocabulary": "V"}
 #: Names of vectors, matrices and sequences, bold in print: what the table of symbols has so, and a few without entry.
@@ -47,11 +48,11 @@ TOKENS = frozenset({"x", "z", "s", "x_hat", "x_tilde", "y", "mask_token", "bos_t
 #: bold.  (v is the variance of Algorithm 6; v_t of Algorithm 3 is a member of a family, and no name by itself.)
 SCALARS = frozenset({"alpha", "eta", "m", "v", "tau", "omega", "delta", "a", "b", "g"})
 #: Functions whose values are numbers where lines use them as factors.
-SCALAR_FUNCTIONS = frozenset({"sqrt", "sin", "cos", "log"})
+SCALAR_FUNCTIONS = frozenset({"sqrt", "sin", "cos", "log", "uniform", "iverson", "min", "max"})
 #: Arguments that are not printed: the choices of the model, and the source of chance.
-HIDDEN = frozenset({"c", "rng"})
+HIDDEN = frozenset({"c", "how", "rng", "clock"})
 #: Functions that are printed under another name.
-FUNCTIONS = {"len": "length"}
+FUNCTIONS = {"len": "length", "drop": "dropout"}
 
 
 @dataclass(frozen=True)

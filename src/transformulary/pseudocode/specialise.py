@@ -8,6 +8,7 @@ is Python again: compiled, it computes bitwise what the oracle computes.
 from __future__ import annotations
 
 import ast
+from decimal import Decimal
 from functools import cache, cached_property, lru_cache
 from types import CodeType
 from typing import Any
@@ -16,9 +17,11 @@ from transformulary.errors import ConfigError
 from transformulary.oracle.source import Source, read
 from transformulary.paper import Config, DTransformerConfig, EDTransformerConfig, ETransformerConfig, Mask, parameters
 from transformulary.paper.parameters import leaves
+from transformulary.paper.practice import Inference, Practice, Training
 from transformulary.pseudocode.notation import HIDDEN
 from transformulary.pseudocode.rewriting import Rewriter, replaced
 
+PAPER, LOAD = Practice(), ast.Load()
 #: The architecture of each config, which is where a run begins.
 ROOTS: dict[type, str] = {EDTransformerConfig: "8", ETransformerConfig: "9", DTransformerConfig: "10"}
 
@@ -26,12 +29,15 @@ ROOTS: dict[type, str] = {EDTransformerConfig: "8", ETransformerConfig: "9", DTr
 class Program:
     """The oracle's algorithms as one model executes them.
 
-    config   the model's
-    numbers  whether sizes are the model's numbers or symbols
+    config    the model's
+    numbers   whether sizes are the model's numbers or symbols
+    practice  how it is trained and used
     """
 
-    def __init__(self, config: Config, numbers: bool = False, source: Source | None = None) -> None:
-        self.config, self.numbers, self.source = config, numbers, source or read()
+    def __init__(
+        self, config: Config, numbers: bool = False, source: Source | None = None, practice: Practice = PAPER
+    ) -> None:
+        self.config, self.numbers, self.source, self.practice = config, numbers, source or read(), practice
         self._done: dict[str, ast.FunctionDef] = {}
 
     def __getitem__(self, name: str) -> ast.FunctionDef:
@@ -52,12 +58,16 @@ class Program:
     @cached_property
     def in_symbols(self) -> Program:
         """The same with sizes as symbols."""
-        return Program(self.config, source=self.source) if self.numbers else self
+        return Program(self.config, source=self.source, practice=self.practice) if self.numbers else self
 
     @cached_property
     def executed(self) -> list[str]:
         """The names of all algorithms that the model's forward pass executes, in the order of their numbers."""
-        todo, found = [self.source.name(ROOTS[type(self.config)])], set[str]()
+        return self.executed_by(ROOTS[type(self.config)])
+
+    def executed_by(self, *numbers: str) -> list[str]:
+        """The names of all algorithms that these execute, in the order of their numbers."""
+        todo, found = [self.source.name(number) for number in numbers], set[str]()
         while todo:
             name = todo.pop()
             if name and name not in found:
@@ -80,6 +90,12 @@ class Program:
     def no_beta(self) -> bool:
         """Whether no norm of the model has an offset, so that Algorithm 6 has none."""
         return not any("beta" in name for name, _, _ in leaves(parameters(self.config), self.config))
+
+
+def how(function: ast.FunctionDef, practice: Practice) -> Training | Inference | None:
+    """What a function chooses beside the model's config, by the annotation of its argument `how`."""
+    kinds: dict[str, Training | Inference] = {"Training": practice.training, "Inference": practice.inference}
+    return next((kinds[annotation(a)] for a in function.args.args if a.arg == "how"), None)
 
 
 @cache
@@ -114,6 +130,14 @@ def architecture(function: ast.FunctionDef) -> str:
 def annotation(argument: ast.arg) -> str:
     """The annotation of an argument as text, "" without one."""
     return ast.unparse(argument.annotation) if argument.annotation else ""
+
+
+def exact(value: float, node: ast.BinOp) -> bool:
+    """Whether a number is that of two numbers as they are written: 1 - 0.5 is 0.5, but 1 - 0.9 is not quite 0.1."""
+    written = {"a": node.left, "b": node.right}
+    numbers = {name: Decimal(repr(side.value)) for name, side in written.items() if isinstance(side, ast.Constant)}
+    code = ast.fix_missing_locations(ast.Expression(ast.BinOp(ast.Name("a", LOAD), node.op, ast.Name("b", LOAD))))
+    return Decimal(repr(value)) == eval(compile(code, "<numbers>", "eval"), {"__builtins__": {}}, numbers)  # type: ignore[no-any-return]
 
 
 def is_number(node: ast.AST | None, value: float) -> bool:
@@ -151,7 +175,7 @@ def choice(node: ast.expr) -> CodeType | None:
     """The code of an expression that uses nothing but the config; None of any other."""
     parts = list(ast.walk(node))
     used = {n.id for n in parts if isinstance(n, ast.Name)}
-    if not used <= {"c", "len"} or any(isinstance(n, ast.Lambda | ast.GeneratorExp) for n in parts):
+    if not used <= {"c", "how", "len"} or any(isinstance(n, ast.Lambda | ast.GeneratorExp) for n in parts):
         return None
     return compile(ast.fix_missing_locations(ast.Expression(node)), "<choice>", "eval")
 
@@ -170,12 +194,16 @@ class _Specialiser(Rewriter):
     def __init__(self, program: Program, function: ast.FunctionDef) -> None:
         self.program, self.config, self.source = program, program.config, program.source
         self.path = self.source.files[function.name]
+        self.chosen: dict[str, Any] = {"c": program.config, "how": how(function, program.practice)}
         self.sizes = self._sizes(function)
         values: dict[str, ast.expr] = {
             argument.arg: ast.Constant(None)
             for argument, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
             if isinstance(default, ast.Constant) and default.value is None
         }
+        if program.numbers:
+            told = {a.arg for a in function.args.kwonlyargs} & set(program.practice.told)
+            values |= {name: ast.Constant(program.practice.told[name]) for name in told}
         if program.no_beta:
             values["beta"] = ast.Constant(0)
         if program.numbers:
@@ -206,7 +234,7 @@ class _Specialiser(Rewriter):
     def _known(self, node: ast.expr) -> tuple[bool, Any]:
         """(True, value) of an expression that uses nothing but the config."""
         code = choice(node)
-        return bool(code), code and eval(code, {"__builtins__": {"len": len}, "c": self.config})
+        return bool(code), code and eval(code, {"__builtins__": {"len": len}, **self.chosen})
 
     # statements
 
@@ -232,9 +260,10 @@ class _Specialiser(Rewriter):
         return self.visit(node.body if value else node.orelse) if known else self.parts(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
-        if isinstance(node.value, ast.Name) and node.value.id == "c":
-            value = getattr(self.config, node.attr)
-            literal = type(value) is float or (type(value) is int and self.program.numbers)
+        if isinstance(node.value, ast.Name) and node.value.id in self.chosen:
+            value = getattr(self.chosen[node.value.id], node.attr)
+            always = node.value.id == "c" and type(value) is float
+            literal = always or (type(value) in (int, float) and self.program.numbers)
             return ast.Constant(value) if literal else node
         if node.attr in self.config.absent:
             return ast.Constant(0)
@@ -280,8 +309,8 @@ class _Specialiser(Rewriter):
                 return b
             case ast.Mult() | ast.Div() | ast.FloorDiv() if is_number(b, 1):
                 return a
-        if all(isinstance(x, ast.Constant) for x in (a, b)):
-            return ast.Constant(self._known(new)[1])
+        if all(isinstance(x, ast.Constant) for x in (a, b)) and exact(value := self._known(new)[1], new):
+            return ast.Constant(value)
         return new
 
 

@@ -6,7 +6,20 @@ import ast
 from collections.abc import Iterator
 
 from transformulary.pseudocode.formulas import Formulas, series
-from transformulary.pseudocode.nodes import Apply, Frac, Infix, Line, Node, Num, Power, Prefix, Sym, Words
+from transformulary.pseudocode.nodes import (
+    Apply,
+    Big,
+    Entry,
+    Frac,
+    Infix,
+    Line,
+    Node,
+    Num,
+    Power,
+    Prefix,
+    Sym,
+    Words,
+)
 from transformulary.pseudocode.notation import member
 from transformulary.pseudocode.specialise import Program, annotation, cycle, is_cycle, order
 
@@ -25,6 +38,7 @@ class _Lines:
         self.source, self.path = program.source, program.source.files[name]
         arguments = program[name].args
         positions = (a.arg for a in arguments.posonlyargs + arguments.args if annotation(a) in ("Token", "Position"))
+        self.numbers = program.numbers
         self.config, self.formula = program.config, Formulas(program, positions)
 
     def label(self, statement: ast.stmt) -> str:
@@ -45,6 +59,8 @@ class _Lines:
                 yield from self.loop(("for", *self.counted(s), "do"), s.body, label, depth)
             case ast.While():
                 yield from self.loop(("while", self.formula(s.test), "do"), s.body, label, depth)
+            case ast.If(body=[ast.Return(value=ast.expr() as value) as end]):
+                yield Line(self.label(end), depth, ("if", self.formula(s.test), "then", "return", self.formula(value)))
             case ast.FunctionDef():
                 yield from self.loss(s, depth)
             case ast.Return(value=ast.expr() as value) if label:
@@ -71,7 +87,10 @@ class _Lines:
         yield Line(str(order(last)[0] + 1), depth, ("end",))
 
     def counted(self, s: ast.For) -> Iterator[Node | str]:
-        """l = 1, 2, …, L"""
+        """l = 1, 2, …, L; n ∈ B"""
+        if isinstance(s.iter, ast.Name):
+            yield Infix("∈", self.formula.symbol(ast.unparse(s.target)), self.formula(s.iter))
+            return
         first, *others = series(self.formula(s.iter.args[0]))  # type: ignore[attr-defined]
         yield Infix("=", self.formula.symbol(ast.unparse(s.target)), first)
         for value in others:
@@ -119,15 +138,36 @@ class _Lines:
                 entry = ast.Subscript(target, ast.Tuple(at))
                 unless = Prefix("¬", self.formula(condition))
                 yield Line(label, depth, (*self.for_all(at), "if", unless, "then", self.becomes(entry, otherwise)))
-            case ast.Call(func=ast.Name(id="sample"), args=[ast.Call(args=[p, tau]), _]):
-                q = Infix("∝", Sym("q"), Power(self.formula(p), Frac(Num(1), self.formula(tau))))
-                yield Line(label, depth, ("sample a token", self.formula(target), "from", q))
+            case ast.Call(func=ast.Name(id="sample"), args=[q, _]):
+                yield Line(label, depth, self.sampled(self.formula(target), q))
+            case ast.Call(func=ast.Name(id="proportional"), args=[p, tau]):
+                yield from self.tempered(p, self.formula(tau), label, depth)
+            case ast.Call(func=ast.Name(id="appended"), args=[_, item]):
+                yield Line(label, depth, ("append", self.formula(item), "to", self.formula(target)))
+            case ast.Call(func=ast.Name(id="shuffled")):
+                yield Line(label, depth, ("put", self.formula(target), "in random order"))
             case ast.Call(func=ast.Name(id="randomly"), args=[a, b, p, _]):
                 first = self.becomes(target, a)
                 yield Line(label, depth, (first, "with probability", self.formula(p), ", else", self.formula(b)))
             case value:
                 yield Line(label, depth, (self.becomes(target, value),))
                 self.formula.families.pop(ast.unparse(target), None)
+
+    def sampled(self, y: Node, q: ast.expr) -> Parts:
+        """sample a token y from q ∝ p^{1/τ}; at τ = 0 the most probable one is taken."""
+        if not isinstance(q, ast.Call):
+            return ("sample a token", y, "from", self.formula(q))
+        p, tau = map(self.formula, q.args)
+        if tau == Num(0):
+            return (Infix("←", y, Apply(Words("argmax"), (p,))),)
+        return ("sample a token", y, "from", p if tau == Num(1) else Infix("∝", Sym("q"), tempered(p, tau)))
+
+    def tempered(self, p: ast.expr, tau: Node, label: str, depth: int) -> Iterator[Line]:
+        """p ← p^{1/τ} / (the sum of its entries); at τ = 1 there is no such line."""
+        if tau != Num(1):
+            u, N_V = Sym("u", plain=True), Num(self.config.N_V) if self.numbers else Sym("N_V")
+            total = Big(Infix("=", u, Num(1)), N_V, tempered(Entry(self.formula(p), (u,)), tau))
+            yield Line(label, depth, (Infix("←", self.formula(p), Frac(tempered(self.formula(p), tau), total)),))
 
     def becomes(self, target: ast.expr, value: ast.expr) -> Node:
         right = self.formula(value)  # before the target, which this line may bind anew
@@ -156,3 +196,8 @@ class _Lines:
         else:
             yield Line(label, depth, self.each(generator))
             yield Line(own, depth + 1, (Infix("←", left, right),))
+
+
+def tempered(p: Node, tau: Node) -> Node:
+    """p^{1/τ}"""
+    return Power(p, Frac(Num(1), tau))

@@ -42,6 +42,7 @@ class State:
     config    what the run was asked for: model, training, text, tokenizer
     tokenizer what made the token ids
     about     plain data of whoever started the training, kept for whoever goes on with it
+    record    what happened, for whoever describes the run: the sizes of the text, and each session (`Run.record`)
     """
 
     tensors: dict[str, Tensor]
@@ -49,6 +50,7 @@ class State:
     config: dict[str, Any]
     tokenizer: Tokenizer
     about: Mapping[str, Any] = field(default_factory=dict)
+    record: Mapping[str, Any] = field(default_factory=dict)
 
 
 def save_state(folder: str | Path, state: State) -> None:
@@ -62,6 +64,7 @@ def save_state(folder: str | Path, state: State) -> None:
         "config": state.config,
         "tokenizer": {"pipeline": state.tokenizer.pipeline.to_str(), "special": state.tokenizer.special},
         "about": dict(state.about),
+        "record": dict(state.record),
         "versions": {"transformulary": __version__, "torch": torch.__version__},
     }
     text = json.dumps(header)
@@ -97,7 +100,9 @@ def load_state(folder: str | Path) -> State:
             "tokenizer": {"pipeline": str(pipeline), "special": dict(special)},
             "about": dict(about),
         } if all(_counts(progress.get(name), kind) for name, kind in COUNTERS.items()):
-            return State(tensors, progress, config, _tokenizer(pipeline, special, path), about)
+            record = header.get("record")  # which earlier versions did not keep
+            tokenizer = _tokenizer(pipeline, special, path)
+            return State(tensors, progress, config, tokenizer, about, record if isinstance(record, dict) else {})
     raise CheckpointError(f"{path} has values in its header that are none: it was not written by this program.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import platform
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transformulary import __version__
 from transformulary.data import Batches, Corpus, Position, shift
 from transformulary.errors import CheckpointError, ConfigError
 from transformulary.nn import DTransformer
@@ -58,8 +60,10 @@ class Run:
         self._began: float | None = perf_counter()
         self._before = 0.0
         torch.manual_seed(settings.seed)
+        self.sessions: list[dict[str, Any]] = []
         if state:
             self.restore(state)
+        self.sessions = [s for s in self.sessions if s["step"] < self.step] + [session(self.step, settings)]
 
     @property
     def seconds(self) -> float:
@@ -174,7 +178,14 @@ class Run:
             counters | self.batches.position.to_dict(),
             self.config(),
             self.corpus.tokenizer,
+            record=self.record(),
         )
+
+    def record(self) -> dict[str, Any]:
+        """What `describe --run` says of a run beside its settings."""
+        texts = {"learnt from": self.corpus.training, "held out": self.corpus.held_out}
+        sizes = {what: {"sequences": len(d.bounds) - 1, "tokens": len(d)} for what, d in texts.items()}
+        return {"version": RECORD, "corpus": sizes, "sessions": self.sessions}
 
     def restore(self, state: State) -> None:
         """Go on from `state`.  Raises CheckpointError if it is another run's."""
@@ -192,12 +203,29 @@ class Run:
             p.data.copy_(state.tensors[f"theta.{name}"])
             kept = {key: state.tensors.get(f"{key}.{name}") for key in KEPT}
             self.optimiser.state[p] = {key: value.clone() for key, value in kept.items() if value is not None}
+        self.sessions = list(state.record.get("sessions", []))
         progress = state.progress
         self.step, self.tokens, self._before = progress["step"], progress["tokens"], progress["seconds"]
         position = Position(progress["epoch"], progress["window"])
         self.batches = Batches(
             self.corpus.training, self.batches.ell_max, self.settings.batch, self.settings.seed, position
         )
+
+
+#: The version of what `Run.record` says.
+RECORD = 1
+
+
+def session(step: int, settings: TrainingSettings) -> dict[str, Any]:
+    """One start of a run: after which step, to what limits, and on what."""
+    return {
+        "step": step,
+        "steps": settings.steps,
+        "seconds": settings.seconds,
+        "threads": torch.get_num_threads(),
+        "machine": platform.machine(),
+        "versions": {"transformulary": __version__, "torch": torch.__version__, "python": platform.python_version()},
+    }
 
 
 #: What AdamW remembers of every parameter.

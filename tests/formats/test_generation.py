@@ -3,24 +3,25 @@
 import pytest
 
 from transformulary.errors import CheckpointError
-from transformulary.generate import Defaults, Sampling
-from transformulary.generate.defaults import HARMLESS, OBEYED, REQUIRED
+from transformulary.formats import Defaults
+from transformulary.formats.generation import HARMLESS, OBEYED, REQUIRED
+from transformulary.paper.practice import Filters
 
 
 @pytest.mark.parametrize(
     ("theirs", "expected"),
     [
-        ({}, Defaults(Sampling(), None, None)),
+        ({}, Defaults(Filters(), None, None)),
         (
             {"temperature": 0.7, "top_k": 5, "top_p": 0.9, "do_sample": True, "max_new_tokens": 3, "eos_token_id": 4},
-            Defaults(Sampling(tau=0.7, top_k=5, top_p=0.9), 3, [4]),
+            Defaults(Filters(tau=0.7, top_k=5, top_p=0.9), 3, [4]),
         ),
-        ({"do_sample": False, "temperature": 0.7}, Defaults(Sampling(tau=0), None, None)),
-        ({"eos_token_id": [1, 2], "top_p": 1}, Defaults(Sampling(), None, [1, 2])),
-        ({"eos_token_id": [], "temperature": None, "num_beams": None}, Defaults(Sampling(), None, [])),
+        ({"do_sample": False, "temperature": 0.7}, Defaults(Filters(tau=0), None, None)),
+        ({"eos_token_id": [1, 2], "top_p": 1}, Defaults(Filters(), None, [1, 2])),
+        ({"eos_token_id": [], "temperature": None, "num_beams": None}, Defaults(Filters(), None, [])),
         (
             {"num_beams": 1, "typical_p": 1.0, "use_cache": True},
-            Defaults(Sampling(), None, None),
+            Defaults(Filters(), None, None),
         ),
     ],
 )

@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any
 
 from transformulary.errors import CheckpointError, ConfigError
-from transformulary.generate.sampling import Sampling
+from transformulary.paper.practice import Filters
 
 #: What is obeyed, and of which types it may be.
 OBEYED: dict[str, tuple[type, ...]] = {
@@ -52,12 +52,12 @@ HARMLESS = frozenset({
 class Defaults:
     """What a generation_config.json says.
 
-    sampling  its temperature, top_k and top_p
+    filters   its temperature, top_k and top_p
     ell_gen   how many tokens to generate at most; None if it does not say
     eos       the ids that end a text; None if it does not say
     """
 
-    sampling: Sampling
+    filters: Filters
     ell_gen: int | None
     eos: list[int] | None
 
@@ -76,10 +76,10 @@ class Defaults:
         if ell_gen is not None and ell_gen < 0:
             raise CheckpointError(f"{where}: max_new_tokens = {ell_gen} is negative.")
         try:
-            sampling = Sampling(tau=tau, top_k=said.get("top_k", 0), top_p=said.get("top_p", 1.0))
+            filters = Filters(tau=tau, top_k=said.get("top_k", 0), top_p=said.get("top_p", 1.0))
         except ConfigError as error:
             raise CheckpointError(f"{where}: {error}") from None
-        return cls(sampling, ell_gen, _ends(said.get("eos_token_id"), N_V, where))
+        return cls(filters, ell_gen, _ends(said.get("eos_token_id"), N_V, where))
 
 
 def _check(key: str, value: Any, where: object) -> None:

@@ -1,0 +1,165 @@
+"""What practice adds to the paper's Algorithms 11-15, as values.  The defaults are the paper.
+
+As with the choices of a model, what is off leaves no trace in the pseudocode.  Standard library only.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+from transformulary.errors import ConfigError
+
+#: slot -> the values it may have; the first is the paper's.
+PRACTICES: dict[str, tuple[str, ...]] = {
+    "optimiser": ("sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"),
+    "memory": ("momentum", "rmsprop", "adagrad", "adam", "adamw"),
+    "schedule": ("constant", "cosine", "linear"),
+    "loss": ("sum", "tokens", "sequences"),
+    "masking": ("paper", "bert"),
+}
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How Algorithms 11-13 are practised.  `Training()` is the paper; everything else needs N_steps.
+
+    N_steps        updates; 0 = the paper: one for every sequence, N_epochs times through the data in its order
+    N_batch        sequences in a batch
+    N_acc          batches in an update, their gradients added
+    chunks         sequences are cut into windows of ell_max targets at most (Algorithm 13c)
+    shuffle        every epoch in another random order, and its long sequences cut at other places
+    loss           of an update: the sum over its tokens, their mean (tokens), or the sum divided by the number of its
+                   sequences (sequences)
+    alpha          label smoothing: this part of every target is spread over the whole vocabulary
+    p_drop         dropout: probability with which an entry is dropped (Algorithm 13 only)
+    optimiser      sgd, momentum, rmsprop, adagrad, adam, adamw
+    beta_m         momentum, and Adam's memory of the mean of the gradient
+    beta_v         RMSProp's and Adam's memory of the mean of its square
+    epsilon        added to the root of that mean
+    nesterov       of momentum
+    decay          weight decay of the matrices: adamw's is decoupled, the others' is added to the gradient
+    eta_embedding  rate of W_e and W_p, as a multiple of that of the others
+    g_max          largest norm of the gradient of an update; 0 = no limit
+    schedule       how the rate falls from its peak eta to its floor (Algorithm 13e)
+    eta_floor      lowest rate, as a fraction of eta
+    N_warmup       steps in which the rate rises to its peak
+    N_total        the steps after which the rate would be at its floor; 0 = it does not fall by steps
+    T_total        the same in seconds of the clock; 0 = it does not fall by the clock
+    masking        Algorithm 12: tokens are masked one by one (paper), or chosen, and then most of them masked (bert)
+    special        tokens that are never masked
+
+    Raises ConfigError for a value that is none, or a practice without steps.
+    """
+
+    N_steps: int = 0
+    N_batch: int = 1
+    N_acc: int = 1
+    chunks: bool = False
+    shuffle: bool = False
+    loss: str = "sum"
+    alpha: float = 0.0
+    p_drop: float = 0.0
+    optimiser: str = "sgd"
+    beta_m: float = 0.9
+    beta_v: float = 0.999
+    epsilon: float = 1e-8
+    nesterov: bool = False
+    decay: float = 0.0
+    eta_embedding: float = 1.0
+    g_max: float = 0.0
+    schedule: str = "constant"
+    eta_floor: float = 0.0
+    N_warmup: int = 0
+    N_total: int = 0
+    T_total: float = 0.0
+    masking: str = "paper"
+    special: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, values in PRACTICES.items():
+            if hasattr(self, name) and getattr(self, name) not in values:
+                raise ConfigError(f"{name} = {getattr(self, name)!r} is none of {', '.join(values)}.")
+        needs = {f.name for f in fields(self)} - {"masking", "special"}
+        if not self.N_steps and any(getattr(self, name) != getattr(type(self), name) for name in needs):
+            raise ConfigError("without N_steps training is the paper's, and nothing else of it can be chosen.")
+        if min(self.N_batch, self.N_acc) < 1 or self.N_steps < 0:
+            raise ConfigError(
+                f"N_steps = {self.N_steps}, N_batch = {self.N_batch}, N_acc = {self.N_acc}: there are no such numbers."
+            )
+
+    @property
+    def decoupled(self) -> bool:
+        """Whether weight decay is a step of its own."""
+        return self.optimiser == "adamw"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """Which tokens may be drawn, and how likely.  `Filters()` is the paper at tau = 1: the model's own distribution.
+
+    tau    temperature: q is proportional to p^(1/tau); 0 takes the most probable token (among equals the lowest id),
+           infinity any token of positive probability
+    top_k  only the k most probable tokens (among equals at the edge the lower ids); 0 is off
+    top_p  only the smallest set of most probable tokens whose mass reaches p, after the other two; 1 is off, 0 leaves
+           the most probable token
+
+    Raises:
+        ConfigError: tau is negative or NaN, top_k is negative, top_p is outside [0, 1].
+    """
+
+    tau: float | int = 1.0
+    top_k: int = 0
+    top_p: float | int = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.tau >= 0:
+            raise ConfigError(f"temperature = {self.tau}: it must be 0 (the most probable token) or more.")
+        if self.top_k < 0:
+            raise ConfigError(f"top_k = {self.top_k}: it must be a number of tokens, or 0 for all of them.")
+        if not 0 <= self.top_p <= 1:
+            raise ConfigError(f"top_p = {self.top_p} is outside [0, 1]: it is a probability.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inference:
+    """How Algorithms 14 and 15 are practised.  `Inference()` is the paper.
+
+    top_k  only the k most probable tokens, of equals the lower ids; 0 = all
+    top_p  only the smallest set of most probable tokens whose mass reaches p, after temperature and top_k; 1 = all
+    stop   Algorithm 14 ends after one of these tokens
+    limit  Algorithm 14 ends where the positions of the model end: ell_max + 1 - ell tokens are generated at most
+    """
+
+    top_k: int = 0
+    top_p: float | int = 1.0
+    stop: tuple[int, ...] = ()
+    limit: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Practice:
+    """How one model is trained and used: what its algorithms choose, and the hyperparameters that they are told.
+
+    training, inference  `how` of Algorithms 11-13, of 14 and 15
+    told                 numbers by name: eta, tau, ell_gen
+    """
+
+    training: Training = Training()
+    inference: Inference = Inference()
+    told: Mapping[str, float] = field(default_factory=dict)
+
+
+def dropping(config: C, dropout: Any) -> C:
+    """The config of a model in training: the lines of Algorithms 4, 5 and 10 that drop entries are executed.
+
+    dropout  what is true: the probability to print, or what the oracle calls; otherwise the config itself is returned
+    """
+    if not dropout:
+        return config
+    new = copy.copy(config)
+    object.__setattr__(new, "dropout", dropout)
+    return new

@@ -1,0 +1,142 @@
+"""The page of a run, executed by a reader who knows nothing but its text, computes what the oracle computes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from oracle.test_practice import Given, TorchChance
+from pseudocode import print_reader
+from pseudocode.page_reader import Book
+from pseudocode.test_pages import from_one
+from transformulary import oracle
+from transformulary.oracle.theta import Theta
+from transformulary.paper import DTransformerConfig, Inference, Training
+from transformulary.paper.practice import Practice
+from transformulary.pseudocode import FORMATS, render, run
+
+CONFIG = DTransformerConfig(N_V=6, ell_max=4, L=1, H=1, d_e=2, d_mlp=2, eps=1e-3)
+TEXTS = [[4, 0, 1, 2, 5, 3, 3, 1, 0], [4, 2, 5], [1, 1, 0, 2, 2, 4]]
+USUAL = Training(N_steps=3, N_batch=2, chunks=True, shuffle=True, loss="tokens", optimiser="adamw", epsilon=1e-4)
+RUNS = {
+    "everything": replace(
+        USUAL, N_acc=2, decay=0.1, g_max=0.5, eta_embedding=3.0, schedule="cosine", eta_floor=0.2, N_warmup=2, N_total=4
+    ),
+    "by the clock": replace(USUAL, schedule="linear", N_warmup=2, T_total=10.0, N_total=3),
+    "momentum": replace(USUAL, optimiser="momentum", nesterov=True, decay=0.1),
+    "RMSProp": replace(USUAL, optimiser="rmsprop", loss="sequences"),
+    "AdaGrad": replace(USUAL, optimiser="adagrad", loss="sum", alpha=0.1),
+    "SGD": replace(USUAL, optimiser="sgd", g_max=1.0, chunks=False, shuffle=False, N_batch=1, loss="sum"),
+}
+
+
+def book(practice, form="text", **told):
+    """The pages of a run, as a reader of that format has them."""
+    return Book(print_reader.pages(form, run(CONFIG, practice, form)), CONFIG, **told)
+
+
+@pytest.mark.parametrize("form", ["text", "latex", "html"])
+@pytest.mark.parametrize("name", RUNS)
+def test_training_as_printed(name, form):
+    """Three steps as printed, with the same random numbers, end at the oracle's theta, to rounding."""
+    how, clock = RUNS[name], [0.0, 1.5, 4.0]
+    config = replace(CONFIG, ell_max=4 if how.chunks else 9)
+    start = oracle.random_theta(config, np.random.default_rng(3))
+    pages = print_reader.pages(form, run(config, Practice(training=how, told={"eta": 0.05}), form))
+    printed = Book(pages, config, rng=TorchChance(len(TEXTS), 5), clock=clock)
+
+    theta_hat = printed.run("DTraining", from_one(TEXTS), start)
+
+    ours = oracle.DTraining(TEXTS, start, config, how, eta=0.05, rng=TorchChance(len(TEXTS), 5), clock=clock)
+    for (place, array), theirs in zip(theta_hat.items(), ours.leaves(), strict=True):
+        np.testing.assert_allclose(array, theirs, rtol=0, atol=1e-12, err_msg=place)
+
+
+@pytest.mark.parametrize("form", ["text", "latex", "html"])
+@pytest.mark.parametrize(
+    ("tau", "how"),
+    [
+        (0.8, Inference()),
+        (1, Inference(top_k=3)),
+        (0.7, Inference(top_k=4, top_p=0.8, stop=(3,), limit=True)),
+        (0, Inference(stop=(0, 1), limit=True)),
+    ],
+)
+def test_inference_as_printed(tau, how, form):
+    """Tokens drawn as printed, with the same uniform numbers, are the oracle's."""
+    texts = []
+    for seed in range(4):
+        start = oracle.random_theta(CONFIG, np.random.default_rng(seed), scale=1.0)
+        uniform = np.random.default_rng(seed).random(9).tolist()
+        ell_gen = 9 if how.limit else 3
+        practice, stop = Practice(inference=how, told={"tau": tau, "ell_gen": ell_gen}), {v + 1 for v in how.stop}
+        printed = book(practice, form, rng=Given(*uniform), stop=stop)
+
+        y = printed.run("DInference", from_one([[1, 2]])[0], start)
+
+        ours = oracle.DInference([1, 2], start, CONFIG, how, ell_gen=ell_gen, tau=tau, rng=Given(*uniform))
+        texts.append((from_one([ours])[0], y))
+
+    assert all(ours == y for ours, y in texts)
+
+
+def test_dropout_is_printed():
+    """A run with dropout prints where entries are dropped and how likely; without, nothing is said of it."""
+    page = run(CONFIG, Practice(training=replace(USUAL, p_drop=0.25)))
+
+    assert [row for row in page.splitlines() if "dropout(" in row] == [
+        "   6  return Ṽ = V dropout(softmax(S/√2))",
+        "   4  return Ṽ = dropout(W_o Y + b_o 1ᵀ)",
+        "  3b  X ← dropout(X)",
+        "   8      X ← X + dropout(W_mlp2^l GELU(W_mlp1^l X̃ + b_mlp1^l 1ᵀ) + b_mlp2^l 1ᵀ)",
+        "    dropout(X) is X with each entry 0 with probability 0.25 and else divided by 1 − 0.25,",
+    ]
+    assert "drop" not in run(CONFIG, Practice(training=USUAL))
+
+
+def test_practised_masks_are_printed():
+    """BERT's masking replaces lines 4 to 7 of Algorithm 12; its other lines keep their numbers."""
+    practice = Practice(training=Training(N_steps=2, masking="bert", loss="tokens"))
+
+    page = render(12, practice=practice)
+
+    labels = [row[:4].strip() for row in page.splitlines() if row[4:6] == "  " and row[:4].strip()]
+    assert "corrupted(v, mask_token, N_V) is mask_token with probability 0.8" in page
+    assert " ".join(labels) == "0a 0b 1 1a 1b 1c 2 3 3a 4 5 6 8 9 10 10a 11 11a 11b 12 13"
+    assert "  3a          T̃ ← chosen(x_n, p_mask, special)" in page
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("name", RUNS)
+def test_what_is_off_leaves_no_trace(name, form):
+    """A page says nothing of a choice that the run did not make: no infinity, no 0 to multiply with, no empty list."""
+    page = run(CONFIG, Practice(training=RUNS[name], told={"eta": 0.05, "tau": 1, "ell_gen": 2}), form)
+
+    assert "None" not in page
+    assert "how." not in page
+    if RUNS[name].optimiser in ("momentum", "sgd"):
+        assert "Adam" not in page.replace("AdaGrad", "")
+
+
+def test_the_paper_is_the_default():
+    """Without practice a run is the paper's: the lines of Algorithms 13 and 14 are printed as they are there."""
+    page = run(CONFIG, Practice())
+
+    for number in (13, 14):
+        lines = [row for row in render(number).splitlines() if row[4:6] == "  " and row[:4].strip()]
+        assert all(row in page for row in lines), number
+
+
+def test_theta_is_only_changed_by_what_is_printed():
+    """Theta of one printed step by hand: SGD, one sequence, summed loss, clipped to norm 1."""
+    how = replace(RUNS["SGD"], N_steps=1)
+    config = replace(CONFIG, ell_max=9)
+    start = oracle.random_theta(config, np.random.default_rng(3))
+
+    ours = oracle.DTraining(TEXTS, start, config, how, eta=0.05)
+
+    step = oracle.DTraining(TEXTS[:1], start, config, eta=1.0) - start
+    size = np.sqrt(sum((a**2).sum() for a in step.leaves()))
+    assert isinstance(step, Theta)
+    for array, by_hand in zip(ours.leaves(), (start + 0.05 / max(1, size) * step).leaves(), strict=True):
+        np.testing.assert_allclose(array, by_hand, rtol=0, atol=1e-14)
