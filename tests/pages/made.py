@@ -2,5 +2,5 @@
 
 import os
 
-SOME = ("/algorithms/4.html", "/tutorials.html")
+SOME = ("/algorithms/4.html", "/tutorials.html", "/models/bert.html")
 ALL = bool(os.environ.get("TRANSFORMULARY_CI"))
