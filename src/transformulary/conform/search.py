@@ -127,11 +127,11 @@ class Search:
             yield [(places[i], other) for other in places if other[0] is not places[i][0]]
 
     def _change(self, value: Array) -> Array:
-        """What a value differs by from ours, as some of its numbers; not finite or of another shape: nothing."""
-        if np.shape(value) != np.shape(self.ours) or not np.isfinite(value).all():
-            return np.zeros(min(self.ours.size, NUMBERS))
-        change = (self._scaled(value) - self._scaled(self.ours)).ravel()
-        return change[:: -(-change.size // NUMBERS)][:NUMBERS] if change.size > NUMBERS else change
+        """What a value differs by from ours, as some of its numbers; 0 where it is not finite or of another shape."""
+        change: Array = np.zeros(np.shape(self.ours))
+        if np.shape(value) == np.shape(self.ours) and np.isfinite(value).all():
+            change = self._scaled(value) - self._scaled(self.ours)
+        return change.ravel()[:: -(-change.size // NUMBERS)]
 
     def _scaled(self, value: Array) -> Array:
         if not self.logs:
