@@ -16,8 +16,8 @@ from transformulary.conform.mistakes import Mistake
 from transformulary.errors import AlgorithmError
 
 Array = NDArray[np.float64]
-#: A value with some mistakes: key -> the layer in which it is, 0 = every layer.
-Compute = Callable[[Mapping[str, int]], Array]
+#: A value with some mistakes: mistake -> the layer in which it is, 0 = every layer.
+Compute = Callable[[Mapping[Mistake, int]], Array]
 #: Mistakes with their layers.
 Mistakes = tuple[tuple[Mistake, int], ...]
 
@@ -83,7 +83,7 @@ class Search:
 
     def _try(self, mistakes: Mistakes) -> Array | None:
         """The value with these mistakes; None where they change nothing, or make no sense for this model."""
-        value = tried(self.compute, {mistake.key: layer for mistake, layer in mistakes})
+        value = tried(self.compute, dict(mistakes))
         if value is None or (np.shape(value) == np.shape(self.ours) and np.array_equal(value, self.ours)):
             return None
         self._tried.append((self.error(value), mistakes))
@@ -147,7 +147,7 @@ def _twins(pair: Mistakes, places: Sequence[tuple[Mistake, int]], changes: Array
         yield from ((place, other) for place, alike in zip(places, same, strict=True) if alike and place != one)
 
 
-def tried(compute: Compute, on: Mapping[str, int]) -> Array | None:
+def tried(compute: Compute, on: Mapping[Mistake, int]) -> Array | None:
     """The value with some mistakes; None where they make no sense for this model."""
     try:
         with np.errstate(all="ignore"):
