@@ -197,7 +197,8 @@ class Lockstep:
         self, path: str, compute: Compute, ours: Array, theirs: Array, levels: Iterable[list[Mistakes]]
     ) -> Explanation | None:
         error, bound = partial(self._comparison.error, path, theirs=theirs), max(self.allowed(path), EXACT)
-        logs, firsts = path == "10.11" and bool(theirs.min() > 0), 4 if isinstance(compute, Replay) else 12
+        logs = path == "10.11" and bool(theirs.min() > 0)
+        firsts = 4 if isinstance(compute, Replay) else 12 if len(self.x) > FEW[1] else None
         return Search(compute, error, ours, theirs, bound, levels, logs, firsts).explanation()
 
     def _level(self, layer: int) -> list[Mistakes]:

@@ -54,7 +54,7 @@ class Search:
     bound    the error that counts as explained
     levels   mistakes that may be there; where some are exact, the levels after theirs are not tried
     logs     whether these are probabilities, whose logarithms add up
-    firsts   of the mistakes that do best alone, so many have every other one tried beside them
+    firsts   of the mistakes that do best alone, so many have every other one tried beside them; None: all
     """
 
     compute: Compute
@@ -64,7 +64,7 @@ class Search:
     bound: float
     levels: Iterable[Iterable[Mistakes]]
     logs: bool = False
-    firsts: int = 4
+    firsts: int | None = 4
     _tried: list[tuple[float, Mistakes]] = field(default_factory=list)
 
     def explanation(self) -> Explanation | None:
@@ -123,8 +123,9 @@ class Search:
         pairs = ((i, j) for i, j in zip(*np.unravel_index(order, together.shape), strict=True) if i < j)
         two = ((places[i], places[j]) for i, j in pairs if places[i][0] is not places[j][0])
         yield list(islice(two, PAIRS))
-        for i in np.argsort(alone, kind="stable")[: self.firsts]:
-            yield [(places[i], other) for other in places if other[0] is not places[i][0]]
+        best = list(np.argsort(alone, kind="stable"))
+        for rank, i in enumerate(best[: self.firsts], 1):
+            yield [(places[i], places[j]) for j in best[rank:] if places[j][0] is not places[i][0]]
 
     def _change(self, value: Array) -> Array:
         """What a value differs by from ours, as some of its numbers; not finite or of another shape: nothing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -58,16 +59,16 @@ class Statement:
     def changes(self, variants: Iterable[Variant]) -> tuple[tuple[str, str], ...]:
         """What variants change in it."""
         here = (v.changes[self.line] for v in variants if self.line in v.changes)
-        return tuple(change for change in here if self.text.count(change[0]) == 1)
+        return tuple(change for change in here if _once(change[0], self.text))
 
     def changed(self, changes: Iterable[tuple[str, str]]) -> ast.expr:
         """Its expression with these changes, in whichever order each of them finds its part."""
         for order in permutations(changes):
             text = self.text
             for old, new in order:
-                if text.count(old) != 1:
+                if not (part := _once(old, text)):
                     break
-                text = text.replace(old, new)
+                text = text[: part.start()] + new + text[part.end() :]
             else:
                 value = ast.parse(text, mode="eval").body
                 if isinstance(value, ast.ListComp) and self._location:
@@ -78,6 +79,13 @@ class Statement:
     def hooked(self, value: ast.expr) -> ast.expr:
         """An expression that stands in its place, with hooks."""
         return self._hooks.hooked(value, self.label)
+
+
+def _once(part: str, text: str) -> re.Match[str] | None:
+    """Where a part of an expression is, if it is there once: "(e - m)" is no part of "half(e - m)"."""
+    starts = r"(?<!\w)" if part[0].isalnum() or part[0] == "(" else ""
+    found = list(re.finditer(starts + re.escape(part), text))
+    return found[0] if len(found) == 1 else None
 
 
 @lru_cache(maxsize=4096)
