@@ -20,7 +20,7 @@ from transformulary.conform.description import Base, Heads, describe
 from transformulary.conform.mistakes import MISTAKES, NAMES, ORDER, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
 from transformulary.conform.replay import OFF, Replay, first_members
-from transformulary.conform.search import EXACT, Compute, Explanation, Mistakes, Search, tried
+from transformulary.conform.search import EXACT, FEW, Compute, Explanation, Mistakes, Search, tried
 from transformulary.oracle.path import parse
 from transformulary.oracle.source import read
 from transformulary.oracle.theta import Theta
@@ -31,8 +31,6 @@ Array = NDArray[Any]
 
 #: The norms' lines of Algorithm 10: what they add last.
 BETA = {"5": "beta_1", "7": "beta_2", "10": "beta"}
-#: Where many lines were not seen, mistakes are sought with the first tokens: so few, if they show the difference.
-FEW = (6, 12, 24, 48)
 
 
 @dataclass(frozen=True)
