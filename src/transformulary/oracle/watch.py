@@ -24,6 +24,7 @@ __all__ = ["Hook", "Variant", "Watch", "record", "watched"]
 
 Hook = Callable[[str, Any], Any]
 
+
 def watched(hook: Hook, inside: Callable[[str], bool] | None = None) -> SimpleNamespace:
     """The algorithms, each value passing through hook(path, value), which returns the value to go on with.
 
@@ -72,7 +73,7 @@ class Watch:
         always: Iterable[Variant] = (),
     ) -> None:
         self.hook, self.wanted = hook, inside
-        self.on: Mapping[Variant, int] = {}
+        self.on: Mapping[Any, int] = {}
         self.given: Mapping[str, Any] = {}
         self.stack: list[tuple[Step, bool]] = []
         self.frozen: dict[str, Any] | None = None  # path -> what the hook put there, while the hook looks away
@@ -114,7 +115,7 @@ class Watch:
         finally:
             self.stack.pop()
 
-    def again(self, on: Mapping[Variant, int]) -> Any:
+    def again(self, on: Mapping[Any, int]) -> Any:
         """From within the hook of a line: the value of that line computed again with these variants on as well."""
         before, self.on = self.on, {**self.on, **on}
         try:
