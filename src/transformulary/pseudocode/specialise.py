@@ -23,7 +23,7 @@ from transformulary.pseudocode.rewriting import Rewriter, replaced, written
 
 PAPER, LOAD = Practice(), ast.Load()
 #: The architecture of each config, which is where a run begins.
-ROOTS: dict[type[Config], str] = {EDTransformerConfig: "8", ETransformerConfig: "9", DTransformerConfig: "10"}
+ROOTS: dict[type, str] = {EDTransformerConfig: "8", ETransformerConfig: "9", DTransformerConfig: "10"}
 
 
 class Program:
@@ -109,7 +109,7 @@ def papers_program(name: str) -> Program:
 
 
 @cache
-def _papers_program(kind: type[Config], norm: str) -> Program:
+def _papers_program(kind: type, norm: str) -> Program:
     layers: Any = {"L_enc": 2, "L_dec": 2} if kind is EDTransformerConfig else {"L": 2}
     return Program(kind(N_V=2, ell_max=2, H=2, d_e=4, d_mlp=2, norm=norm, **layers))
 
@@ -152,7 +152,7 @@ def is_number(node: ast.AST | None, value: float) -> bool:
 def cycle(masks: tuple[Mask, ...]) -> tuple[Mask, ...]:
     """The shortest cycle of masks that gives every layer the same one."""
     n = len(masks)
-    return next(masks[:k] for k in range(1, n + 1) if n % k == 0 and masks == masks[:k] * (n // k))
+    return next((masks[:k] for k in range(1, n + 1) if n % k == 0 and masks == masks[:k] * (n // k)), ())
 
 
 def is_mask(node: ast.AST) -> bool:

@@ -101,9 +101,9 @@ class _Lines:
 
     def masks_by_layer(self, s: ast.For, depth: int) -> Iterator[Line]:
         """Where masks alternate, what Mask_l is: one rule for every remainder of l."""
-        if not any(map(is_cycle, ast.walk(s))):
+        masks, l = cycle(getattr(self.config, "mask", ())), Sym("l")
+        if len(masks) < 2 or not any(map(is_cycle, ast.walk(s))):
             return
-        masks, l = cycle(self.config.mask), Sym("l")  # type: ignore[union-attr]
         for i, mask in enumerate(masks, 1):
             which: Parts = (Infix("=", Infix("mod", l, Num(len(masks))), Num(i % len(masks))),)
             if len(masks) == 2:
