@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transformulary.conform.allowance import EXACT, logits_allowance
+from transformulary.conform.allowance import EXACT, LogitsAllowance
 from transformulary.conform.candidates.caches import PADDED, PADS, RIGHT, WAYS, Memory, Way, dropped
 from transformulary.conform.candidates.pytorch import failing, ids, logits
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
@@ -39,7 +39,7 @@ def check_decoding(
     """
     with evaluating(model), torch.no_grad(), failing(type(model).__name__):
         alone = logits(model(ids(model, [x])))[0]
-        known = Known(ref, x, alone, logits_allowance(ref.config, x, ref.theta, precision))
+        known = Known(ref, x, alone, LogitsAllowance(ref.config, x, ref.theta, precision))
         decode = decode or _decoder(model)
         cached = _cached(model, x, alone, decode, known)
         yield cached
@@ -64,8 +64,9 @@ def _beside_padding(model: nn.Module, x: Sequence[int], side: str, alone: Tensor
     return _judge(where, padded, alone[: len(padded)], known.allowed, why)
 
 
-def _judge(what: str, theirs: Tensor, alone: Tensor, allowed: float, why: Callable[[], str] = str) -> Note:
+def _judge(what: str, theirs: Tensor, alone: Tensor, allowance: LogitsAllowance, why: Callable[[], str] = str) -> Note:
     error = difference(theirs, alone)
+    allowed = allowance(error)
     if not error <= allowed:
         says = f"{what}, logits differ by {error:.1e} (allowed {allowed:.0e}) from those of the sequence alone{why()}"
         return Note("decoding", DIFFERS, says)
@@ -84,10 +85,10 @@ class Known:
     """What is known to go wrong, tried on the oracle: a mistake is named if with it the logits agree.
 
     alone    the model's logits (or probabilities) of the whole sequence: what it can be told apart from depends on them
-    allowed  the relative difference of logits that rounding alone may make
+    allowed  the relative difference of logits that rounding alone may make, for each that is seen
     """
 
-    def __init__(self, ref: Reference, x: Sequence[int], alone: Tensor, allowed: float) -> None:
+    def __init__(self, ref: Reference, x: Sequence[int], alone: Tensor, allowed: LogitsAllowance) -> None:
         self.c, self.theta, self.x, self.alone, self.allowed = ref.config, ref.theta, list(x), alone, allowed
 
     @cached_property
@@ -95,7 +96,7 @@ class Known:
         """What the model's output is of the oracle's logits, and how exactly; None where it agrees with neither."""
         whole = torch.from_numpy(Memory(self.c, RIGHT).run(self.x, self.theta))
         errors = ((form, difference(_exact(self.alone), form(whole))) for form in (Tensor.contiguous, _probabilities))
-        return next(((form, error) for form, error in errors if error <= self.allowed), None)
+        return next(((form, error) for form, error in errors if error <= self.allowed(error)), None)
 
     def cached(self, theirs: Tensor, half: int) -> str:
         """Why the tokens after the first piece are wrong."""
@@ -181,7 +182,11 @@ def _cached(model: nn.Module, x: Sequence[int], alone: Tensor, decode: Decode | 
         shapes = f"{tuple(theirs.shape)}, and {tuple(alone.shape)} is right"
         return Note("decoding", DIFFERS, f"with a cache, logits have the shape {shapes}")
     first = difference(theirs[:half], alone[:half])
-    why = partial(str, ": already in the first piece") if first > known.allowed else partial(known.cached, theirs, half)
+    why = (
+        partial(str, ": already in the first piece")
+        if first > known.allowed(first)
+        else partial(known.cached, theirs, half)
+    )
     return _judge("with a cache", theirs, alone, known.allowed, why)
 
 
