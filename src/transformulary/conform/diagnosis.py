@@ -202,7 +202,8 @@ class Lockstep:
     def _level(self, layer: int) -> list[Mistakes]:
         """The mistakes of lines that have been computed: everywhere, or in one layer, of lines in layers."""
         run = self._run
-        possible = (m for m in MISTAKES if any(n in run and (run[n] or not layer) for n in m.changes))
+        numbered = (m for finding in self.findings for m, _ in finding.mistakes if m.having)
+        possible = (m for m in dict.fromkeys((*MISTAKES, *numbered)) if any(n in run and (run[n] or not layer) for n in m.changes))
         return [((m, layer),) for m in possible]
 
 

@@ -82,7 +82,10 @@ class Search:
             singles += [(some[0], self._change(value)) for some, value in new if len(some) == 1]
             if self._exact:
                 break
-        return self._best() or self._numbered(singles) or self._pair(singles)
+        found = self._best()
+        if found is None or (found.remaining > EXACT and any(mistake.having for mistake, _ in found.mistakes)):
+            found = self._numbered(singles)
+        return found or self._pair(singles)
 
     @property
     def _exact(self) -> bool:
@@ -107,7 +110,7 @@ class Search:
         return Explanation(mistakes, remaining, tuple(m for e, m in good[1:] if e <= most and len(m) == size))
 
     def _numbered(self, singles: Sequence[tuple[Place, Array]]) -> Explanation | None:
-        """A mistake with a number that the table does not have, from those that it has."""
+        """The best explanation with numbers that the table does not have, sought from those that it has."""
         known: dict[tuple[Callable[[float], Mistake], int], list[tuple[float, Array]]] = {}
         for (mistake, layer), change in singles:
             if mistake.having:
