@@ -180,11 +180,48 @@ def test_functions_that_cannot_be_compared(functions, says):
         conform(functions if "atention" not in functions else Functions(functions), "gpt2", tokens=X)
 
 
-def test_a_function_that_ignores_its_mask():
-    """One head without a mask is the same mistake as a model without one."""
-    report = conform({"attention": lambda X, Z, weights, mask: attention(X, Z, weights, mask | True)}, "gpt2", tokens=X)
+MASKS = {
+    "no-mask": lambda mask: mask | True,
+    "mask-ahead": lambda mask: np.tri(*mask.shape, k=1) > 0,
+    "mask-transposed": lambda mask: mask.T,
+    "mask-inverted-nan": lambda mask: ~mask,
+    "mask-strict": lambda mask: np.tri(*mask.shape, k=-1) + (np.indices(mask.shape).max(0) == 0) > 0,
+}
 
-    assert [fault.key for fault in report.faults] == ["no-mask"]
+
+def masked(mask, function=attention, **options):
+    """The function, whatever its mask says, with that one."""
+    return lambda X, Z, weights, given: function(X, Z, weights, mask(given), **options)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("key", MASKS)
+def test_a_head_with_another_mask(key):
+    """One head with a wrong mask is the same mistake as a model with one."""
+    report = conform({"attention": masked(MASKS[key])}, "gpt2", tokens=X)
+
+    assert [fault.key for fault in report.faults] == [key]
+
+
+def test_a_head_with_another_mask_and_another_scale():
+    """Both are named."""
+    report = conform({"attention": masked(MASKS["mask-ahead"], scale=1)}, "gpt2", tokens=X)
+
+    assert {fault.key for fault in report.faults} == {"mask-ahead", "scale-no-root"}
+
+
+def test_wrong_heads_beside_a_right_head():
+    """A wrong `mha` is explained, whatever `attention` beside it does."""
+    report = conform({"attention": attention, "mha": masked(MASKS["mask-ahead"], mha)}, "gpt2", tokens=X)
+
+    assert [fault.key for fault in report.faults] == ["mask-ahead"]
+
+
+def test_no_number_and_no_known_mistake():
+    """Values of which none is a number, and that nothing explains, are described."""
+    report = conform({"attention": lambda *a: np.nan * attention(*a)}, "gpt2", tokens=X)
+
+    assert "no known mistake explains it" in report.answer[0]
 
 
 def post_norm(tokens, weights):
