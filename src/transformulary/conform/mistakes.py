@@ -238,7 +238,7 @@ OUTPUT = (
     _mistake("10.11", "norm-after-final", "one more norm, without parameters, stands before the unembedding", "W_u @ X", "W_u @ columns((NORM[c.norm](X[:, t], 1, 0, c) for t in range(ell)))"),
     _mistake("10.11", "no-b_u", "the output bias b_u is missing", "+ theta.b_u[:, None]", "+ 0"),
     _mistake("10.11", "softmax-twice", "softmax is applied twice", "softmax(W_u @ X + theta.b_u[:, None])", "softmax(softmax(W_u @ X + theta.b_u[:, None]))"),
-    _mistake("10.11", "logits-for-P", "these are logits, not probabilities", "softmax(W_u @ X + theta.b_u[:, None])", "W_u @ X + theta.b_u[:, None]"),
+    _mistake("10.11", "logits-for-P", "these are logits, not probabilities (if that is meant: 10.11:W_u is the path of logits in dumps, and code declares OUTPUT = 'logits')", "softmax(W_u @ X + theta.b_u[:, None])", "W_u @ X + theta.b_u[:, None]"),
     _mistake("10.11", "softmax-over-tokens", "softmax normalises over the tokens instead of the vocabulary", "softmax(W_u @ X + theta.b_u[:, None])", "softmax((W_u @ X + theta.b_u[:, None]).T).T"),
 )  # fmt: skip
 
