@@ -162,7 +162,7 @@ def test_a_wrong_function_is_one_fault():
 
 @pytest.mark.parametrize(("functions", "says"), [
     ({"atention": attention}, "atention"),
-    ({"attention": lambda X: X}, "attention\\(X, Z, weights, mask\\) failed: TypeError"),
+    ({"attention": lambda X: X}, r"attention\(X\) must be attention\(X, Z, weights, mask\): too many positional arguments \(.*test_candidates.py, line"),
     ({"attention": lambda *a: "no"}, "must be an array of numbers"),
     ({"attention": lambda *a: None}, "attention\\(X, Z, weights, mask\\) returned nothing"),
     ({"attention": lambda *a: (None, a[0])}, "is NoneType, and must be an array of numbers"),
@@ -201,6 +201,14 @@ def test_a_head_with_another_mask(key):
     report = conform({"attention": masked(MASKS[key])}, "gpt2", tokens=X)
 
     assert [fault.key for fault in report.faults] == [key]
+
+
+def test_a_head_with_a_mask_of_its_own():
+    """It agrees where its mask is the decoder's, and the answer says that it takes no other."""
+    report = conform({"attention": masked(lambda mask: np.tri(*mask.shape) > 0)}, "gpt2", tokens=X)
+
+    assert report.status == 0
+    assert report.answer[1] == "Masks: attention does not keep to its mask."
 
 
 def test_a_head_with_another_mask_and_another_scale():
@@ -251,6 +259,7 @@ def test_a_file_without_such_a_function(tmp_path):
 
 @pytest.mark.parametrize(("code", "says"), [
     ("import sys\nsys.exit(0)", r"mine.py called sys.exit\(0\)\.$"),
+    ("def load():\n    pass", r"load\(\) must be load\(folder\): too many positional arguments \(.*mine.py, line 1\)\.$"),
     ("from sys import exit\ndef load(folder):\n    exit()", r"load\(folder\) called sys.exit\(\)\.$"),
     ("OUTPUT = 'probability'\ndef model(x, w):\n    pass", "OUTPUT = 'probability'; it is 'logits' or 'probabilities'"),
     ("def f(:", r"mine.py failed: SyntaxError: invalid syntax \(mine.py, line 1\)$"),
@@ -300,6 +309,7 @@ def test_another_shape(tokens):
     report = conform(Functions({"layer_norm": cut}, tokens), "gpt2", tokens=X)
 
     assert "it has 3 numbers for each of 5 tokens, and should have 12 for each of 8." in report.answer[0]
+    assert "another shape, allowed" in str(report)
 
 
 def test_nan_is_a_difference():
@@ -308,3 +318,4 @@ def test_nan_is_a_difference():
 
     assert report.status == 1
     assert "not finite" in report.answer[0]
+    assert "not a number, allowed" in str(report)

@@ -83,6 +83,7 @@ class Lockstep:
         self.projection = Projection(noise) if noise else None
         self.findings: list[Finding] = []
         self.errors: dict[str, float] = {}
+        self.misshapen: set[str] = set()  # paths of values that have another shape than ours
         self.adopted: dict[Mistake, int] = {}
         self._comparison = Comparison(seen)
         self._run: dict[str, bool] = {}  # "4.6", "4": a line, an algorithm, that has been computed -> whether it is in a layer
@@ -110,6 +111,8 @@ class Lockstep:
         theirs = self.seen[path]
         error = self._comparison.error(path, matrix(ours), theirs)
         self.errors[path] = error
+        if np.shape(matrix(ours)) != np.shape(theirs):
+            self.misshapen.add(path)
         if error > self.allowed(path):
             self.findings.append(self._explain(path, matrix(ours), theirs, error, ":" in path))
         elif self.projection and ":" not in path and "/" not in path and not self._entered(path):
