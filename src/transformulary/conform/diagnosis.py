@@ -207,7 +207,11 @@ class Lockstep:
         """The mistakes of lines that have been computed: everywhere, or in one layer, of lines in layers."""
         run = self._run
         numbered = (m for finding in self.findings for m, _ in finding.mistakes if m.having)
-        possible = (m for m in dict.fromkeys((*MISTAKES, *numbered)) if any(n in run and (run[n] or not layer) for n in m.changes))
+        possible = (
+            m
+            for m in dict.fromkeys((*MISTAKES, *numbered))
+            if any(n in run and (run[n] or not layer) for n in m.changes)
+        )
         return [((m, layer),) for m in possible]
 
 
