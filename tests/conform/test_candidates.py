@@ -162,7 +162,7 @@ def test_a_wrong_function_is_one_fault():
 
 @pytest.mark.parametrize(("functions", "says"), [
     ({"atention": attention}, "atention"),
-    ({"attention": lambda X: X}, r"attention\(X\) must be attention\(X, Z, weights, mask\): too many positional arguments \(.*test_candidates.py, line"),
+    ({"attention": lambda X: X}, r"attention\(X\) must be attention\(X, Z, weights, mask\): .*_candidates.py, line"),
     ({"attention": lambda *a: "no"}, "must be an array of numbers"),
     ({"attention": lambda *a: None}, "attention\\(X, Z, weights, mask\\) returned nothing"),
     ({"attention": lambda *a: (None, a[0])}, "is NoneType, and must be an array of numbers"),
@@ -259,7 +259,7 @@ def test_a_file_without_such_a_function(tmp_path):
 
 @pytest.mark.parametrize(("code", "says"), [
     ("import sys\nsys.exit(0)", r"mine.py called sys.exit\(0\)\.$"),
-    ("def load():\n    pass", r"load\(\) must be load\(folder\): too many positional arguments \(.*mine.py, line 1\)\.$"),
+    ("def load():\n    pass", r"load\(\) must be load\(folder\): .*mine.py, line 1\)\.$"),
     ("from sys import exit\ndef load(folder):\n    exit()", r"load\(folder\) called sys.exit\(\)\.$"),
     ("OUTPUT = 'probability'\ndef model(x, w):\n    pass", "OUTPUT = 'probability'; it is 'logits' or 'probabilities'"),
     ("def f(:", r"mine.py failed: SyntaxError: invalid syntax \(mine.py, line 1\)$"),

@@ -105,9 +105,9 @@ def test_names_that_are_not_wanted(tmp_path):
 
 def test_a_name_that_the_table_forgets(tmp_path):
     """Where there is a table, it is the table that does not know a name."""
-    np.savez(tmp_path / "all.npz", **{"logits": A, "attn": A})
+    np.savez(tmp_path / "all.npz", logits=A, attn=A)
 
-    with pytest.raises(UserError, match="attn is no path such as .*, and the renaming table does not say what it is"):
+    with pytest.raises(UserError, match=r"attn is no path such as .*, and the renaming table does not say what it is"):
         read_dumps(tmp_path, {"logits": "10.11:W_u"})
 
 
@@ -182,7 +182,7 @@ def twice(folder):
     ("write", "message"),
     [
         (saved(hidden=A), "hidden is no path such as .*, and no renaming table says what it is. To leave a name out"),
-        (saved(a=A, b=A), r"a, b are no paths such as .* what they are. .* write null for its path: \{\"a\": null\}\.$"),
+        (saved(a=A, b=A), r"a, b are no paths such as .* they are. .* write null for its path: \{\"a\": null\}\.$"),
         (saved(**dict.fromkeys("abcdefgh", A)), "a, b, c, d, e and 3 more are no paths"),
         (saved(**{"10_30": A}), "10.30 is no value of this run. Nearest: 10.3"),
         (saved(**{"10_3": A.T}), r"10.3 has the shape \(3, 2\), and \(2, 3\) is right. It is transposed"),

@@ -86,7 +86,7 @@ class Lockstep:
         self.misshapen: set[str] = set()  # paths of values that have another shape than ours
         self.adopted: dict[Mistake, int] = {}
         self._comparison = Comparison(seen)
-        self._run: dict[str, bool] = {}  # "4.6", "4": a line, an algorithm, that has been computed -> whether it is in a layer
+        self._run: dict[str, bool] = {}  # "4.6", "4": a line, an algorithm, that was computed -> whether in a layer
         within = any("/" in path for path in seen)
         self._watch = Watch(self._compare, NAMES, inside=None if within else first_members)
         self._watch.algorithms.DTransformer(self.x, theta, config)
@@ -131,7 +131,7 @@ class Lockstep:
         gap = tuple(dict.fromkeys(n for n in unseen if n not in ("1", "2") or "3" not in unseen))
         if self.order:
             found = self._of_another_order(path, ours, theirs)
-        elif inside or not self.own and (gap or self._entered(path)):
+        elif inside or (not self.own and (gap or self._entered(path))):
             found = self._nonlocal(path, ours, theirs, map(self._level, range(self.config.L + 1)))
             self.adopted |= dict(found.mistakes) if found else {}
         else:

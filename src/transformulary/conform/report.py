@@ -151,7 +151,7 @@ class Report:
         return {key: _finite(value) for key, value in content.items()}
 
     def junit(self) -> str:
-        """JUnit's XML: a test per line and note; what was not seen is skipped, not passed; the text is its output."""
+        """JUnit's XML: a test per line and note; what was not seen is skipped, not passed; beside it the text."""
         from xml.etree import ElementTree
 
         suite = ElementTree.Element("testsuite", name=f"conform {self.candidate}")
@@ -195,7 +195,8 @@ class Report:
 def _numbers(row: Row) -> str:
     if row.status == UNSEEN:
         return "rounding alone may change it altogether" if row.compared else ""
-    error = f"error {row.error:.1e}" if row.error < float("inf") else "another shape" if row.misshapen else "not a number"
+    infinite = "another shape" if row.misshapen else "not a number"
+    error = f"error {row.error:.1e}" if row.error < float("inf") else infinite
     return f"{error}, allowed {row.allowed:.0e}" + (f", at {row.at}" if row.status == DIFFERS else "")
 
 

@@ -117,7 +117,7 @@ def failing(what: str, hint: str = "") -> Iterator[None]:
 
 
 def check_signature(function: Any, usual: str) -> None:
-    """Raise CandidateError, which names the function's file, where it cannot be called as it will be: "load(folder)"."""
+    """Raise CandidateError, which names its file, where a function cannot be called as it will be: "load(folder)"."""
     try:
         found = signature(function)
     except (TypeError, ValueError):
