@@ -183,8 +183,8 @@ def test_a_draft_says_how_near_each_layer_is():
     assert re.search(r"# differs from the oracle's, by \de-1\d, \de[-+]0\d, \de[-+]0\d layer by layer$", line)
 
 
-def test_weights_are_named():
-    """A transposed square matrix, a missing bias, a swapped head: what became of which tensor."""
+def test_a_transposed_weight_is_named():
+    """A square matrix that is transposed is remarked on as a tensor, and named as the mistake."""
     theirs, table, ref = build(GPT)
     broken = copy.deepcopy(theirs)
     broken.blocks[0].attn.o.weight.data = broken.blocks[0].attn.o.weight.data.T.contiguous()
