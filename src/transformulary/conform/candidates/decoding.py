@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from transformulary.conform.allowance import EXACT, LogitsAllowance
 from transformulary.conform.candidates.caches import PADDED, PADS, RIGHT, WAYS, Memory, Way, dropped
-from transformulary.conform.candidates.pytorch import failing, ids, logits
+from transformulary.conform.candidates.pytorch import failing, ids
+from transformulary.conform.candidates.returned import logits
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.reference import Reference
 from transformulary.errors import AlgorithmError

@@ -20,7 +20,8 @@ import torch
 from torch import nn
 
 from transformulary.conform.candidates.candidate import Array, array
-from transformulary.conform.candidates.pytorch import failing, ids, logits
+from transformulary.conform.candidates.pytorch import failing, ids
+from transformulary.conform.candidates.returned import logits
 from transformulary.conform.compared import error_of
 from transformulary.conform.reference import Reference, reference
 from transformulary.errors import CandidateError
