@@ -240,7 +240,9 @@ def _transformers(model: nn.Module, pieces: list[Tensor]) -> Tensor:
     name, past, found = _cache_name(model), None, []
     for piece in pieces:
         output = model(piece, use_cache=True, **{name: past})
-        past = getattr(output, name)
+        past = getattr(output, name, None)
+        if past is None:
+            raise CandidateError(f"forward takes {name} and returns none")
         found.append(output.logits)
     return torch.cat(found, 1)
 
@@ -264,7 +266,7 @@ def _beside_padding(model: nn.Module, side: str, known: Known, where: str) -> No
     if "attention_mask" not in named:
         return Note("decoding", UNSEEN, f"{where}: forward has no attention_mask")
     if known.c.positions == "learned" and len(short) + PADS > known.c.ell_max:
-        says = f"{len(short)} tokens and {PADS} of padding are more than ell_max = {known.c.ell_max}"
+        says = f"with {PADS} tokens of padding there would be {len(short) + PADS}, and ell_max = {known.c.ell_max}"
         return Note("decoding", UNSEEN, f"{where}: {says}")
     padded = _padded(model, short, side, "position_ids" in named)
     if padded.dtype == torch.float64 and padded.isnan().any():

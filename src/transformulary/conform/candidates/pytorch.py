@@ -62,7 +62,7 @@ def _check_table(table: Table, places: Mapping[str, Place], config: DTransformer
     check_paths(places, config, ell, "the table of places")
     if alone := [path for path in places if not is_compared(path)]:
         raise CandidateError(f"the table of places: {alone[0]} is not compared: what is made of it is. Leave it out.")
-    lines = [path.partition("[")[0] for path in kinds(config) if "/" not in path and ":" not in path]
+    lines = dict.fromkeys(path.partition("[")[0] for path in kinds(config) if "/" not in path and ":" not in path)
     if unknown := [line for line in table.lower if line not in lines]:
         raise CandidateError(
             f"the table of places: lower says {unknown[0]}, and that is no line of this run. {nearest(unknown[0], lines)}"
@@ -93,7 +93,7 @@ def _see(
 
 def _no_module(path: str, module: str, modules: Mapping[str, nn.Module]) -> str:
     compiled = next((name for name in modules if name.replace("_orig_mod.", "") == module), "")
-    hint = f": torch.compile calls it {compiled}" if compiled else ""
+    hint = f": torch.compile calls it {compiled}" if compiled else "; of braces, only {l} is filled" * ("{" in module)
     return f"line {path} is to be seen at {module}, and the model has no such module{hint}."
 
 
@@ -204,7 +204,8 @@ def _looks(place: Place) -> Callable[[Any, Any], Any]:
         value = inputs if side == "in" else output
         values = value if isinstance(value, tuple | list) else [value]
         if int(index or 0) >= len(values):
-            raise CandidateError(f"{place}: there are {len(values)} values, of which the first is {side}.0.")
+            what = "is given" if side == "in" else "gives"
+            raise CandidateError(f"{place} is not there: the module {what} {len(values)}, counted from 0.")
         return values[int(index or 0)]
 
     return look
