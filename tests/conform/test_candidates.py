@@ -218,7 +218,7 @@ def test_a_file_without_such_a_function(tmp_path):
     ("import sys\nsys.exit(0)", r"mine.py called sys.exit\(0\)\.$"),
     ("from sys import exit\ndef load(folder):\n    exit()", r"load\(folder\) called sys.exit\(\)\.$"),
     ("OUTPUT = 'probability'\ndef model(x, w):\n    pass", "OUTPUT = 'probability'; it is 'logits' or 'probabilities'"),
-    ("PLACES = [1]\ndef load(folder):\n    from torch import nn\n    return nn.Identity()", r"places = \[1\] is no table"),
+    ("from torch import nn\nPLACES = [1]\nload = lambda _: nn.Identity()", r"places = \[1\] is no table"),
     ("def f(:", r"mine.py failed: SyntaxError: invalid syntax \(mine.py, line 1\)$"),
 ])  # fmt: skip
 def test_a_file_that_gives_nothing_to_compare(tmp_path, code, says):

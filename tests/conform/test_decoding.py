@@ -143,6 +143,8 @@ def test_no_room_for_padding():
 
 
 class OneByOne(Cached):
+    """Code for one sequence at a time."""
+
     def forward(self, ids, *more, **named):
         assert len(ids) == 1, "one at a time"
         return super().forward(ids, *more, **named)

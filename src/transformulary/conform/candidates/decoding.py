@@ -46,7 +46,9 @@ def check_decoding(
             yield Note("decoding", UNSEEN, str(error))
             return
         if alone.isnan().any() or not alone.isfinite().any(-1).all():
-            yield Note("decoding", UNSEEN, "the logits of the sequence alone are not finite, and nothing can equal them")
+            yield Note(
+                "decoding", UNSEEN, "the logits of the sequence alone are not finite, and nothing can equal them"
+            )
             return
         known = Known(ref, x, alone, LogitsAllowance(ref.config, x, ref.theta, precision))
         decode = decode or _decoder(model)

@@ -75,7 +75,7 @@ def propose(candidate: Any, against: Any) -> str:
         '# Where the lines of Algorithm 10 can be seen: path = "module:in" or "module:out"; {l} counts layers from 0.',
         "[places]",
     ]
-    places = {}
+    places: dict[str, Place] = {}
     for line in LINES:
         place, why = _find(line, oracle, expected, events, ref.config.L)
         lines.append(f'"{line}" = "{place}"  # {why}' if place else f'# "{line}" = ""  # {why}')
@@ -183,9 +183,11 @@ def _find(
 ) -> tuple[str, str]:
     """(place, why) of one line; with {l} what most layers agree on, the first of equals."""
     layered = "[l]" in line
-    paths = _paths(line, L)[: None if layered else 1]
-    if twins := [twin for twin in LINES if twin != line and _same(paths, _paths(twin, L), expected)]:
-        return "", f"its values are also those of {twins[0]} here: its place cannot be told"
+    paths = _paths(line, L)
+    others = [path for other in LINES if other != line for path in _paths(other, L)]
+    twins = [next((p for p in others if error_of(expected[p], expected[path]) <= EXACT), "") for path in paths]
+    if all(twins):
+        return "", f"its place cannot be told: the values are also those of {', '.join(dict.fromkeys(twins))}"
     shown = {event.place: event.value for event in reversed(events)}
     votes: Counter[str] = Counter()
     for l, path in enumerate(paths):
@@ -200,12 +202,7 @@ def _find(
 
 
 def _paths(line: str, L: int) -> list[str]:
-    return [line.replace("[l]", f"[l={l + 1}]") for l in range(L)]
-
-
-def _same(paths: list[str], others: list[str], values: Mapping[str, Array]) -> bool:
-    """Whether two lines have the same values in every layer."""
-    return all(error_of(values[a], values[b]) <= EXACT for a, b in zip(paths, others, strict=False))
+    return [line.replace("[l]", f"[l={l + 1}]") for l in range(L if "[l]" in line else 1)]
 
 
 def _patterns(place: str, l: int) -> list[str]:

@@ -64,14 +64,11 @@ def _check_table(table: Table, places: Mapping[str, Place], config: DTransformer
         raise CandidateError(f"the table of places: {alone[0]} is not compared: what is made of it is. Leave it out.")
     lines = dict.fromkeys(path.partition("[")[0] for path in kinds(config) if "/" not in path and ":" not in path)
     if unknown := [line for line in table.lower if line not in lines]:
-        raise CandidateError(
-            f"the table of places: lower says {unknown[0]}, and that is no line of this run. {nearest(unknown[0], lines)}"
-        )
+        says = f"lower says {unknown[0]}, and that is no line of this run. {nearest(unknown[0], lines)}"
+        raise CandidateError(f"the table of places: {says}")
 
 
-def _see(
-    model: nn.Module, places: Mapping[str, Place], tokens: str, x: Sequence[int]
-) -> tuple[dict[str, Array], Any]:
+def _see(model: nn.Module, places: Mapping[str, Place], tokens: str, x: Sequence[int]) -> tuple[dict[str, Array], Any]:
     """({path: what its place shows in one run, tokens as columns}, what the model returns).  Dropout is off."""
     modules = dict(model.named_modules(remove_duplicate=False))
     shown: dict[str, list[Array]] = {path: [] for path in places}
@@ -120,9 +117,8 @@ def _once(
         else:
             never.append(f"{name} not at all")
     if often:
-        raise CandidateError(
-            f"{', '.join(dict.fromkeys([*often, *never]))}: a place shows its line if it runs once; mend the model, or its places."
-        )
+        ran = ", ".join(dict.fromkeys([*often, *never]))
+        raise CandidateError(f"{ran}: a place shows its line if it runs once; mend the model, or its places.")
     return seen
 
 
@@ -141,7 +137,7 @@ def failing(what: str, hint: str = "") -> Iterator[None]:
         raise CandidateError(f"{what} called sys.exit({'' if left.code is None else repr(left.code)}).") from left
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # pytest's fail and skip, a task that is cancelled: what stops only the code itself
+    except BaseException as error:  # pytest's fail and skip, a cancelled task: what stops the code that raises it
         trace = error.__traceback__
         while trace and trace.tb_next:
             trace = trace.tb_next

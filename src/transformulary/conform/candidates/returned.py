@@ -36,7 +36,7 @@ def probabilities(numbers: Array) -> Array:
 def last_line(
     shown: Array | None, returned: Any, tokens: str, output: str, precision: str
 ) -> tuple[Array, tuple[Note, ...]]:
-    """(line 11, what is to be said of it): what the model returns counts, also beside a place that shows something else.
+    """(line 11, what is to be said of it): what the model returns counts, whatever a place beside it shows.
 
     Args:
         shown: what the place of line 11 shows, if there is one.
