@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
+from inspect import signature, unwrap
 from typing import Any
 
 import torch
@@ -146,6 +147,21 @@ def failing(what: str, hint: str = "") -> Iterator[None]:
             "" if at.startswith(" (<frozen") else at
         )  # in Python's own code: the file is no Python, and the error says so
         raise CandidateError(f"{what} failed: {type(error).__name__}: {error}{at}{hint}") from error
+
+
+def check_signature(function: Any, usual: str) -> None:
+    """Raise CandidateError, which names its file, where a function cannot be called as it will be: "load(folder)"."""
+    try:
+        found = signature(function)
+    except (TypeError, ValueError):
+        return  # no function, or one that Python knows nothing of
+    name, _, names = usual.partition("(")
+    try:
+        found.bind(*names.split(","))
+    except TypeError as error:
+        code = getattr(unwrap(function), "__code__", None)
+        at = f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""
+        raise CandidateError(f"{name}{found} must be {usual}: {error}{at}.") from None
 
 
 def ids(model: nn.Module, rows: Sequence[Sequence[int]]) -> torch.Tensor:
