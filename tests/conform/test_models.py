@@ -324,11 +324,11 @@ def test_a_draft_leaves_out_what_cannot_be_told(same):
 
 def test_a_draft_of_one_number_a_token():
     """A norm of one number does not depend on it, so that no norm shows what it is given."""
-    theirs, table, ref = build(replace(GPT, width=1, heads=1, kv_heads=1))
+    theirs, config, theta = hf.gpt2(seed=1, d_e=1, H=1)
 
-    draft = propose(theirs, ref)
+    draft = propose(theirs, Reference("narrow", config, theta))
 
-    assert f'"10.8[l]" = "{table.places["10.8[l]"]}"' in draft
+    assert '"10.8[l]" = "transformer.h.{l}:out"' in draft
 
 
 def test_weights_are_named():
