@@ -29,7 +29,7 @@ def fit(
             late tokens do says nothing, since they have turned many times
     """
     parts = [part for part in parts if wanted[:part].any()]
-    if max(abs(_cosine(of[: parts[0]], wanted[: parts[0]])) for _, of in known) < ALONG:
+    if not parts or max(abs(_cosine(of[: parts[0]], wanted[: parts[0]])) for _, of in known) < ALONG:
         return None
     number = min(known, key=lambda k: _size(wanted[: parts[0]] - k[1][: parts[0]]))[0]
     for part in parts:
@@ -44,7 +44,7 @@ def shorter(number: float) -> Iterator[float]:
 
 def _nearest(left: Callable[[float], Array], number: float) -> float:
     """The number that leaves the smallest square, by Newton's method from a number near it."""
-    r, small = left(number), 2.0**-20
+    r, small = left(number), 2.0**-12
     for _ in range(STEPS):
         slope = (left(number * (1 + small)) - r) / small
         length = float(slope @ slope)
