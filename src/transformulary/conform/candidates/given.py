@@ -96,9 +96,9 @@ def _notes(values: Mapping[str, Array], found: Mapping[str, Array], turned: bool
 
 def _check_length(values: Mapping[str, Array], config: DTransformerConfig, ell: int, what: str) -> None:
     """Whether all values would be right with another number of tokens."""
+    counted = [_whole(values[LENGTH], what)] if LENGTH in values else []
     if all(_fits(path, value, config, ell) for path, value in values.items()):
         return
-    counted = [int(values[LENGTH])] if np.size(values.get(LENGTH, ())) == 1 else []
     for n in counted or sorted({size for value in values.values() for size in value.shape}):
         if n != ell and (counted or all(_fits(path, value, config, n) for path, value in values.items())):
             raise CandidateError(
@@ -106,11 +106,17 @@ def _check_length(values: Mapping[str, Array], config: DTransformerConfig, ell: 
             )
 
 
+def _whole(length: Array, what: str) -> int:
+    if length.size != 1 or not float(length.item()).is_integer():
+        raise CandidateError(f"{what}: {LENGTH} is {length.tolist()}, and must be one whole number: of the tokens.")
+    return int(length.item())
+
+
 def _fits(path: str, value: Array, config: DTransformerConfig, ell: int) -> bool:
     """Whether a value has its shape in a run on ell tokens, either way round."""
     due = shape(path, config, ell)
     if path == LENGTH:
-        return bool(np.size(value) == 1 and int(value.ravel()[0]) == ell)
+        return bool(value.item() == ell)
     return due in (_single(value, due).shape, _turned(_single(value, due)).shape)
 
 

@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from transformulary.conform.candidates.candidate import Array, Candidate, array, precision_of, stored
+from transformulary.conform.candidates.candidate import Array, Candidate, array, stored
 from transformulary.conform.candidates.given import check_paths
 from transformulary.conform.candidates.places import Place, Table, table_for
+from transformulary.conform.dumps import precision_of
 from transformulary.conform.notes import UNSEEN, Note
 from transformulary.errors import CandidateError
 from transformulary.nn import evaluating
