@@ -202,7 +202,7 @@ def twice(folder):
         (twice, "10.3 is 10.3, which another name means too"),
         (lambda folder: (folder / "10.3.bin").write_bytes(b"x"), "10.3.bin is none of .npz, .npy, .safetensors"),
         (lambda folder: (folder / "10.3.npy").write_bytes(b""), "cannot be read"),
-        (lambda folder: (folder / "10.3.npz").write_bytes(b"x" * 100), "cannot be read"),
+        (lambda folder: (folder / "10.3.npz").write_bytes(b"x" * 100), "cannot be read: it does not begin as"),
     ],
 )
 def test_what_is_wrong_is_said(write, message, tmp_path, capsys):

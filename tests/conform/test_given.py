@@ -4,12 +4,15 @@ import json
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
 
+from conform.test_candidates import layer_norm, mlp
 from transformulary.cli import main
 from transformulary.conform import conform
 from transformulary.conform.candidates.given import shape
 from transformulary.conform.reference import PRESETS, reference
-from transformulary.errors import UserError
+from transformulary.errors import CandidateError, UserError
 from transformulary.oracle import record
 from transformulary.oracle.values import numbers
 from transformulary.trace import FORMATS, trace
@@ -157,3 +160,54 @@ def test_on_the_command_line(table, options, status, says, tmp_path, capsys):
 
     assert found == status
     assert says in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("length", [np.nan, np.inf, 4.5, [5, 5], []])
+def test_a_length_that_is_no_number_of_tokens(length):
+    """Line 1 is one whole number."""
+    values = whole_lines() | {"10.1": np.array(length)}
+
+    with pytest.raises(CandidateError, match=r"values: 10\.1 is .*, and must be one whole number: of the tokens"):
+        conform(values, "gpt2", tokens=X)
+
+
+def as_file(values, folder):
+    """The values as a safetensors file."""
+    save_file({path: torch.as_tensor(value).contiguous() for path, value in values.items()}, folder / "v.safetensors")
+    return folder / "v.safetensors"
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "bfloat16", "float16"])
+def test_an_array_is_judged_as_its_file(kind, tmp_path):
+    """The type of numbers says what is allowed, of arrays as of files."""
+    values = {path: torch.tensor(value).to(getattr(torch, kind)) for path, value in whole_lines().items()}
+
+    reports = [conform(given, "gpt2", tokens=X) for given in (values, as_file(values, tmp_path))]
+
+    assert [(report.status, report.precision) for report in reports] == [(0, kind)] * 2
+    assert reports[0].rows == reports[1].rows
+
+
+def test_a_low_precision_is_allowed_where_it_counts():
+    """What is stored in float16 allows for it at its own line, and at those that read it: not elsewhere."""
+    values = values_of("gpt2", "10.3", "10.8[l=1]", "10.8[l=2]")
+    values["10.3"] = values["10.3"].astype(np.float16)
+
+    right = conform(values, "gpt2", tokens=X)
+    wrong = conform(values | {"10.8[l=2]": values["10.8[l=2]"] * 1.002}, "gpt2", tokens=X)
+
+    assert right.status == 0, right
+    assert [path for fault in wrong.faults for path in fault.paths] == ["10.8[l=2]"]
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float16])
+def test_a_function_is_judged_in_its_own_precision(kind):
+    """Beside a norm in float16 a wrong function in float64 is found as it is without one."""
+    functions = {
+        "layer_norm": lambda *given: layer_norm(*given).astype(kind),
+        "mlp": lambda X, weights: mlp(X, weights) * (1 + 1e-6),
+    }
+
+    report = conform(functions, "gpt2", tokens=X)
+
+    assert {row.line for row in report.rows if row.status == "differs"} == {"10.8"}

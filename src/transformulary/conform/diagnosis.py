@@ -20,7 +20,7 @@ from transformulary.conform.description import Base, Heads, describe
 from transformulary.conform.mistakes import MISTAKES, NAMES, ORDER, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
 from transformulary.conform.replay import OFF, Replay, first_members
-from transformulary.conform.search import EXACT, FEW, Compute, Explanation, Mistakes, Search, tried
+from transformulary.conform.search import FEW, Compute, Explanation, Mistakes, Search, tried
 from transformulary.oracle.path import parse
 from transformulary.oracle.source import read
 from transformulary.oracle.theta import Theta
@@ -129,7 +129,9 @@ class Lockstep:
     def _explain(self, path: str, ours: Array, theirs: Array, error: float, inside: bool) -> Finding:
         unseen = self._comparison.unseen
         gap = tuple(dict.fromkeys(n for n in unseen if n not in ("1", "2") or "3" not in unseen))
-        if self.order:
+        if np.shape(ours) != np.shape(theirs):
+            found = None  # no mistake changes a shape
+        elif self.order:
             found = self._of_another_order(path, ours, theirs)
         elif inside or (not self.own and (gap or self._entered(path))):
             found = self._nonlocal(path, ours, theirs, map(self._level, range(self.config.L + 1)))
@@ -190,7 +192,7 @@ class Lockstep:
         """What is known to be wrong, where that explains this value as well: the mistakes that change it."""
         value = replay({})
         remaining = self._comparison.error(path, value, theirs)
-        if remaining > max(self.allowed(path), EXACT):
+        if remaining > self.allowed(path):
             return None
         acting = [m for m in self.adopted if not np.array_equal(replay({m: OFF}), value)]
         return Explanation(tuple((mistake, self.adopted[mistake]) for mistake in acting), remaining)
@@ -198,7 +200,7 @@ class Lockstep:
     def _search(
         self, path: str, compute: Compute, ours: Array, theirs: Array, levels: Iterable[list[Mistakes]]
     ) -> Explanation | None:
-        error, bound = partial(self._comparison.error, path, theirs=theirs), max(self.allowed(path), EXACT)
+        error, bound = partial(self._comparison.error, path), self.allowed(path)
         logs = path == "10.11" and bool(theirs.min() > 0)
         firsts = 4 if isinstance(compute, Replay) else 12 if len(self.x) > FEW[1] else None
         return Search(compute, error, ours, theirs, bound, levels, logs, firsts).explanation()

@@ -196,9 +196,19 @@ DTYPES = {
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "<u1", "BOOL": "?",
 }  # fmt: skip
 
+#: bfloat16 in numbers that NumPy has.
+WIDENED = np.dtype("<f4", metadata={"precision": "bfloat16"})
+
+
+def precision_of(value: Any) -> str:
+    """The precision in which an array's numbers are stored; what is not a known float counts as float64."""
+    kind = getattr(value, "dtype", "float64")
+    name = (getattr(kind, "metadata", None) or {}).get("precision", str(kind).removeprefix("torch."))
+    return name if name in ("float16", "bfloat16", "float32") else "float64"
+
 
 def read_safetensors(file: Path) -> dict[str, Array]:
-    """Every tensor of a safetensors file; bfloat16 as float32, without loss.  Raises CheckpointError."""
+    """Every tensor of a safetensors file; bfloat16 as float32, as `precision_of` knows.  Raises CheckpointError."""
     entries = read_header(file)
     with file.open("rb") as opened:
         start = 8 + int.from_bytes(opened.read(8), "little")
@@ -207,13 +217,16 @@ def read_safetensors(file: Path) -> dict[str, Array]:
     for name, entry in entries.items():
         array = np.frombuffer(data[start + entry.begin : start + entry.end], DTYPES[entry.dtype])
         if entry.dtype == "BF16":
-            array = (array.astype(np.uint32) << 16).view(np.float32)
+            array = (array.astype(np.uint32) << 16).view(WIDENED)
         arrays[name] = array.reshape(entry.shape)
     return arrays
 
 
 def _read_numpy(file: Path) -> dict[str, Array]:
     with file.open("rb") as opened:
+        if not opened.read(6).startswith((b"PK", np.lib.format.MAGIC_PREFIX)):
+            raise ValueError("it does not begin as a file of NumPy does")
+        opened.seek(0)
         found = np.load(opened, allow_pickle=False)
         if isinstance(found, np.ndarray):
             return {file.stem: found}

@@ -44,7 +44,7 @@ def shorter(number: float) -> Iterator[float]:
 
 def _nearest(left: Callable[[float], Array], number: float) -> float:
     """The number that leaves the smallest square, by Newton's method from a number near it."""
-    r, small = left(number), 2.0**-20
+    r, small = left(number), 2.0**-12
     for _ in range(STEPS):
         slope = (left(number * (1 + small)) - r) / small
         length = float(slope @ slope)

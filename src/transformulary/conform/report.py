@@ -8,11 +8,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from transformulary.conform.allowance import EXACT
 from transformulary.conform.diagnosis import Finding
 from transformulary.conform.mistakes import BY_KEY, Mistake
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.projection import Suspicion, independent
-from transformulary.conform.search import EXACT, Mistakes
+from transformulary.conform.search import Mistakes
 from transformulary.oracle.path import parse
 from transformulary.paper import DTransformerConfig
 

@@ -13,6 +13,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from transformulary.conform.allowance import EXACT
 from transformulary.conform.fit import fit, shorter
 from transformulary.conform.mistakes import Mistake
 from transformulary.errors import AlgorithmError
@@ -24,12 +25,10 @@ Compute = Callable[[Mapping[Mistake, int]], Array]
 Place = tuple[Mistake, int]
 Mistakes = tuple[Place, ...]
 
-#: What is left of a difference that is explained in float64, at most: many roundings.
-EXACT = 1e-11
 #: Explanations that leave at most this multiple of what the best one leaves are as good.
 ALIKE = 3.0
-#: A shorter number may leave this multiple of what the fitted one leaves.
-ENOUGH = 1.25
+#: A shorter number may leave this multiple of what the fitted one leaves, or some roundings.
+ENOUGH, ROUNDINGS = 1.25, 2.0**-46
 #: Where many lines were not seen, mistakes are sought with the first tokens: so few, if they show the difference.
 FEW = (6, 12, 24, 48)
 #: Numbers of a value by which pairs are chosen, and pairs that are tried.
@@ -55,17 +54,17 @@ class Search:
     """`Search(...).explanation()`, or None.
 
     compute  the value with some mistakes
-    error    of such a value against what was seen
+    error    of one value against another
     ours     the value without a mistake
     theirs   what was seen
-    bound    the error that counts as explained
+    bound    the error that counts as explained; what changes no more than that is no explanation
     levels   mistakes that may be there; where some are exact, the levels after theirs are not tried
     logs     whether these are probabilities, whose logarithms add up
     firsts   of the mistakes that do best alone, so many have every other one tried beside them; None: all
     """
 
     compute: Compute
-    error: Callable[[Array], float]
+    error: Callable[[Array, Array], float]
     ours: Array
     theirs: Array
     bound: float
@@ -75,7 +74,13 @@ class Search:
     _tried: list[tuple[float, Mistakes]] = field(default_factory=list)
 
     def explanation(self) -> Explanation | None:
-        """The explanation that leaves least, if that is below the bound."""
+        """The explanation that leaves least, if that is below the bound.
+
+        What is no number agrees with nothing else, so that it says little: numbers have to be explained as well.
+        """
+        numbers = np.where(np.isnan(self.theirs), self.ours, self.theirs)
+        if self.error(self.ours, numbers) <= self.bound:
+            return None
         singles: list[tuple[Place, Array]] = []
         for level in self.levels:
             new = [(some, value) for some in level if (value := self._try(some)) is not None]
@@ -92,11 +97,11 @@ class Search:
         return any(error <= EXACT for error, _ in self._tried)
 
     def _try(self, mistakes: Mistakes) -> Array | None:
-        """The value with these mistakes; None where they change nothing, or make no sense for this model."""
+        """The value with these mistakes; None where they change but rounding, or make no sense for this model."""
         value = tried(self.compute, dict(mistakes))
-        if value is None or (np.shape(value) == np.shape(self.ours) and np.array_equal(value, self.ours)):
+        if value is None or self.error(self.ours, value) <= self.bound:
             return None
-        self._tried.append((self.error(value), mistakes))
+        self._tried.append((self.error(value, self.theirs), mistakes))
         return value
 
     def _best(self) -> Explanation | None:
@@ -125,7 +130,7 @@ class Search:
     def _shortest(self, having: Callable[[float], Mistake], layer: int, number: float, rows: Sequence[float]) -> None:
         """Of the numbers that leave no more than this one does: one of the table's, or the one with fewest digits."""
         value = tried(self.compute, {having(number): layer})
-        most = max(ENOUGH * self.error(value) if value is not None else 0.0, EXACT)
+        most = max(ENOUGH * self.error(value, self.theirs) if value is not None else 0.0, EXACT)
         for short in (*rows, *shorter(number)):
             mistakes = ((having(short), layer),)
             if not any(mistakes == before for _, before in self._tried):
@@ -165,14 +170,13 @@ class Search:
             yield [(places[i], places[j]) for j in best[rank:] if places[j][0] is not places[i][0]]
 
     def _change(self, value: Array) -> Array:
-        """What a value differs by from ours, as some of its numbers, token by token.
-
-        Where it is not finite or of another shape: nothing.
-        """
-        if np.shape(value) != np.shape(self.ours) or not np.isfinite(value).all():
-            return np.zeros(min(self.ours.size, NUMBERS))
-        change = (self._scaled(value) - self._scaled(self.ours)).T.ravel()
-        return change[:: -(-change.size // NUMBERS)][:NUMBERS] if change.size > NUMBERS else change
+        """What a value differs by from ours, as some of its numbers, token by token; 0 where that is no number."""
+        change: Array = np.zeros(np.shape(self.ours))
+        if np.shape(value) == np.shape(self.ours):
+            with np.errstate(invalid="ignore"):  # minus infinity, less itself
+                change = self._scaled(value) - self._scaled(self.ours)
+        numbers = np.where(np.isfinite(change), change, 0.0).T.ravel()
+        return numbers[:: -(-numbers.size // NUMBERS)]
 
     def _scaled(self, value: Array) -> Array:
         if not self.logs:

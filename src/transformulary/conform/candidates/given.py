@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import numpy as np
-
 from transformulary.conform.candidates.candidate import Array
 from transformulary.conform.dumps import nearest
 from transformulary.conform.notes import NOTE, Note
@@ -100,9 +98,9 @@ def _notes(values: Mapping[str, Array], found: Mapping[str, Array], turned: bool
 
 def _check_length(values: Mapping[str, Array], config: DTransformerConfig, ell: int, what: str) -> None:
     """Whether all values would be right with another number of tokens."""
+    counted = [_whole(values[LENGTH], what)] if LENGTH in values else []
     if all(_fits(path, value, config, ell) for path, value in values.items()):
         return
-    counted = [int(values[LENGTH])] if np.size(values.get(LENGTH, ())) == 1 else []
     for n in counted or sorted({size for value in values.values() for size in value.shape}):
         if n != ell and (counted or all(_fits(path, value, config, n) for path, value in values.items())):
             raise CandidateError(
@@ -110,11 +108,17 @@ def _check_length(values: Mapping[str, Array], config: DTransformerConfig, ell: 
             )
 
 
+def _whole(length: Array, what: str) -> int:
+    if length.size != 1 or not float(length.item()).is_integer():
+        raise CandidateError(f"{what}: {LENGTH} is {length.tolist()}, and must be one whole number: of the tokens.")
+    return int(length.item())
+
+
 def _fits(path: str, value: Array, config: DTransformerConfig, ell: int) -> bool:
     """Whether a value has its shape in a run on ell tokens, either way round."""
     due = shape(path, config, ell)
     if path == LENGTH:
-        return bool(np.size(value) == 1 and int(value.ravel()[0]) == ell)
+        return bool(value.item() == ell)
     return due in (_single(value, due).shape, _turned(_single(value, due)).shape)
 
 

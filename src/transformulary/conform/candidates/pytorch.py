@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from transformulary.conform.candidates.candidate import Array, Candidate, precision_of, stored
+from transformulary.conform.candidates.candidate import Array, Candidate, stored
 from transformulary.conform.candidates.given import check_paths, check_shape, is_compared
 from transformulary.conform.candidates.places import Place, Table, table_for
 from transformulary.conform.candidates.returned import columns, last_line
-from transformulary.conform.dumps import nearest
+from transformulary.conform.dumps import nearest, precision_of
 from transformulary.conform.notes import UNSEEN, Note
 from transformulary.errors import CandidateError
 from transformulary.nn import evaluating

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from transformulary.conform.allowance import EXACT, FACTOR, UNIT
-from transformulary.conform.candidates.candidate import Array, array, precision_of
+from transformulary.conform.candidates.candidate import Array, array
 from transformulary.conform.compared import error_of
+from transformulary.conform.dumps import precision_of
 from transformulary.conform.notes import DIFFERS, UNSEEN, Note
 from transformulary.errors import CandidateError
 from transformulary.oracle import softmax
