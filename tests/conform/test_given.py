@@ -4,12 +4,15 @@ import json
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
 
+from conform.test_candidates import layer_norm, mlp
 from transformulary.cli import main
 from transformulary.conform import conform
 from transformulary.conform.candidates.given import shape
 from transformulary.conform.reference import PRESETS, reference
-from transformulary.errors import UserError
+from transformulary.errors import CandidateError, UserError
 from transformulary.oracle import record
 from transformulary.oracle.values import numbers
 from transformulary.trace import FORMATS, trace
@@ -118,6 +121,17 @@ def test_probabilities_of_another_size():
     assert "it has 30 numbers for each of 5 tokens, and should have 37 for each of 5" in report.answer[0]
 
 
+def test_logits_in_place_of_probabilities():
+    """Line 11 is the probabilities: logits under its path are a fault, which says what their path is."""
+    logits = values_of("gpt2", "10.11:W_u")["10.11:W_u"]
+
+    wrong, right = (conform({path: logits}, "gpt2", tokens=X) for path in ("10.11", "10.11:W_u"))
+
+    assert [fault.key for fault in wrong.faults] == ["logits-for-P"]
+    assert "10.11:W_u is the path of logits" in wrong.answer[0]
+    assert right.status == 0
+
+
 def test_a_value_inside_a_line_differs():
     """What a line computes inside is described by itself, not beside X."""
     values = values_of("gpt2", "10.3", "10.6[l=1]", "10.7[l=1]", "10.8[l=1]:GELU_tanh")
@@ -146,3 +160,54 @@ def test_on_the_command_line(table, options, status, says, tmp_path, capsys):
 
     assert found == status
     assert says in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("length", [np.nan, np.inf, 4.5, [5, 5], []])
+def test_a_length_that_is_no_number_of_tokens(length):
+    """Line 1 is one whole number."""
+    values = whole_lines() | {"10.1": np.array(length)}
+
+    with pytest.raises(CandidateError, match=r"values: 10\.1 is .*, and must be one whole number: of the tokens"):
+        conform(values, "gpt2", tokens=X)
+
+
+def as_file(values, folder):
+    """The values as a safetensors file."""
+    save_file({path: torch.as_tensor(value).contiguous() for path, value in values.items()}, folder / "v.safetensors")
+    return folder / "v.safetensors"
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "bfloat16", "float16"])
+def test_an_array_is_judged_as_its_file(kind, tmp_path):
+    """The type of numbers says what is allowed, of arrays as of files."""
+    values = {path: torch.tensor(value).to(getattr(torch, kind)) for path, value in whole_lines().items()}
+
+    reports = [conform(given, "gpt2", tokens=X) for given in (values, as_file(values, tmp_path))]
+
+    assert [(report.status, report.precision) for report in reports] == [(0, kind)] * 2
+    assert reports[0].rows == reports[1].rows
+
+
+def test_a_low_precision_is_allowed_where_it_counts():
+    """What is stored in float16 allows for it at its own line, and at those that read it: not elsewhere."""
+    values = values_of("gpt2", "10.3", "10.8[l=1]", "10.8[l=2]")
+    values["10.3"] = values["10.3"].astype(np.float16)
+
+    right = conform(values, "gpt2", tokens=X)
+    wrong = conform(values | {"10.8[l=2]": values["10.8[l=2]"] * 1.002}, "gpt2", tokens=X)
+
+    assert right.status == 0, right
+    assert [path for fault in wrong.faults for path in fault.paths] == ["10.8[l=2]"]
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float16])
+def test_a_function_is_judged_in_its_own_precision(kind):
+    """Beside a norm in float16 a wrong function in float64 is found as it is without one."""
+    functions = {
+        "layer_norm": lambda *given: layer_norm(*given).astype(kind),
+        "mlp": lambda X, weights: mlp(X, weights) * (1 + 1e-6),
+    }
+
+    report = conform(functions, "gpt2", tokens=X)
+
+    assert {row.line for row in report.rows if row.status == "differs"} == {"10.8"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -77,16 +78,27 @@ class Allowance:
         watched(hook).DTransformer(self.x, theta, self.config)
 
 
-def logits_allowance(config: DTransformerConfig, x: Sequence[int], theta: Theta, precision: str = "float64") -> float:
-    """The relative error of a whole run's logits that counts as agreement, for a run in `precision`.
+class LogitsAllowance:
+    """Difference of a whole run's logits -> the difference that counts as agreement, for a run in `precision`.
 
     What the oracle loses from line 1 to the logits of line 11, in that precision, times the factor.  Float64 is taken
-    to lose what float32 does, in proportion to their roundings.
+    to lose what float32 does, in proportion to their roundings; it is measured, which takes two runs, only for a
+    difference that is not equality to rounding anyway.
     """
-    measured = "float32" if precision == "float64" else precision
-    loss = error_of(_logits(config, x, theta), _logits(config, x, in_precision(theta, measured, ACCUMULATED)))
-    allowed = FACTOR * max(loss, UNIT[measured])
-    return max(EXACT, allowed * UNIT["float64"] / UNIT["float32"]) if precision == "float64" else allowed
+
+    def __init__(self, config: DTransformerConfig, x: Sequence[int], theta: Theta, precision: str = "float64") -> None:
+        self.config, self.x, self.theta, self.precision = config, list(x), theta, precision
+
+    def __call__(self, error: float) -> float:
+        return EXACT if self.precision == "float64" and error <= EXACT else self._measured
+
+    @cached_property
+    def _measured(self) -> float:
+        measured = "float32" if self.precision == "float64" else self.precision
+        right, low = self.theta, in_precision(self.theta, measured, ACCUMULATED)
+        loss = error_of(*(_logits(self.config, self.x, theta) for theta in (right, low)))
+        allowed = FACTOR * max(loss, UNIT[measured])
+        return allowed if measured == self.precision else max(EXACT, allowed * UNIT["float64"] / UNIT["float32"])
 
 
 def _logits(config: DTransformerConfig, x: Sequence[int], theta: Theta) -> Array:

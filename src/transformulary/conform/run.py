@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from transformulary.conform.allowance import Allowance
-from transformulary.conform.candidates.candidate import Candidate
+from transformulary.conform.candidates.candidate import Candidate, lowest
 from transformulary.conform.candidates.opened import candidates_of
 from transformulary.conform.candidates.places import Table
+from transformulary.conform.compared import STREAM
 from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
 from transformulary.conform.mistakes import ORDER
 from transformulary.conform.notes import AGREES, DIFFERS, Note
@@ -68,8 +69,8 @@ def conform(
     unseen = [] if "10.1" in seen else _unseen(ref, seen)
     return Report(
         candidate=found[0].name, against=ref.name, precision=found[0].precision, ell=len(x),
-        rows=rows_of(errors, unseen), notes=tuple(notes),
-        faults=(*faults_of(findings, ref.config.L), *hidden_faults(suspicions, findings, ref.config.L)),
+        rows=rows_of(errors, unseen, {path for run in runs for path in run.misshapen}), notes=tuple(notes),
+        faults=(*faults_of(findings, ref.config), *hidden_faults(suspicions, findings, ref.config.L)),
         agreement=_agreement(left, findings), unseen=tuple(unseen),
         invisible=invisible_in(suspicions), tokens=tuple(x),
     )  # fmt: skip
@@ -83,6 +84,7 @@ class _Run:
     left: list[tuple[str, float, float]]
     findings: list[Finding]
     suspicions: list[Suspicion]
+    misshapen: frozenset[str] = frozenset()
 
 
 def _lockstep(c: Candidate, ref: Reference, x: Sequence[int]) -> _Run:
@@ -93,7 +95,8 @@ def _lockstep(c: Candidate, ref: Reference, x: Sequence[int]) -> _Run:
     errors = [(path, error, allowed(path)) for path, error in run.errors.items()]
     if ordered := _of_another_order(c, ref, x, run.findings):
         return _Run(errors, [error for error in errors if error[0] == "10.11"], ordered, [])
-    return _Run(errors, errors, run.findings, run.projection.suspicions() if run.projection else [])
+    suspicions = run.projection.suspicions() if run.projection else []
+    return _Run(errors, errors, run.findings, suspicions, frozenset(run.misshapen))
 
 
 def _of_another_order(c: Candidate, ref: Reference, x: Sequence[int], findings: Sequence[Finding]) -> list[Finding]:
@@ -134,18 +137,32 @@ def input_ids(ref: Reference, tokens: Sequence[int] | None, text: str) -> list[i
 class AllowedHere:
     """path -> the error that counts as agreement there: what the oracle makes in the precision of that line.
 
+    That is the lowest of its value's, of those that went into it, the X to which it adds and all that was seen since,
+    and of what its published code takes for that line.
+
     noise  path -> what the candidate's own precision did there to the oracle
     """
 
     def __init__(self, c: Candidate, ref: Reference, x: Sequence[int]) -> None:
-        self.precision, self.lower = c.precision, c.lower
-        precisions = {c.precision, *c.lower.values()}
+        self.precision, self.lower, self.kinds = c.precision, c.lower, dict(c.kinds)
+        precisions = {c.precision, *c.kinds.values(), *c.lower.values()}
         self.by = {p: Allowance(c.seen, ref.config, x, ref.theta, p) for p in precisions}
         self.noise = self.by[c.precision].noise
+        if not c.own and {*c.kinds.values()} - {c.precision}:
+            self._inherit(self.by[lowest(precisions)].noise)
 
     def __call__(self, path: str) -> float:
-        lower = self.lower.get(line_of(path).partition("/")[0], self.precision)
-        return max(self.by[self.precision](path), self.by[lower](path))
+        own = self.kinds.get(path, self.precision)
+        lower = self.lower.get(line_of(path).partition("/")[0], own)
+        return max(self.by[own](path), self.by[lower](path))
+
+    def _inherit(self, order: Iterable[str]) -> None:
+        since = "float64"
+        for path in order:
+            own = self.kinds.get(path, self.precision)
+            self.kinds[path] = since = lowest((own, since))
+            if line_of(path).removeprefix("10.") in STREAM:
+                since = own
 
 
 def _notes(c: Candidate, ref: Reference, x: Sequence[int], text: str) -> list[Note]:

@@ -27,7 +27,7 @@ from safetensors.numpy import save
 
 from transformulary import __version__
 from transformulary.conform.cases import CASES, Run, error, run
-from transformulary.conform.dumps import nearest, read_dumps, read_safetensors
+from transformulary.conform.dumps import nearest, precision_of, read_dumps, read_safetensors
 from transformulary.errors import DataError
 from transformulary.files import new_folder, read_text, write_atomically
 from transformulary.oracle.values import axes
@@ -215,7 +215,7 @@ def compare_values(theirs: Mapping[str, Array], case: Vectors, precision: str | 
 def _row(theirs: Array | None, case: Vectors, path: str, precision: str | None) -> Row:
     if theirs is None:
         return Row(case.name, path, float("nan"), float("nan"), "missing")
-    roundoff = UNIT_ROUNDOFF.get(precision or theirs.dtype.name, UNIT_ROUNDOFF["float64"])
+    roundoff = UNIT_ROUNDOFF[precision or precision_of(theirs)]
     allowed = case.entry["values"][path]["roundoffs"] * roundoff
     found = error(case.tensors[path].astype(np.float64), theirs.astype(np.float64))
     return Row(case.name, path, found, allowed, "pass" if found <= allowed else "differ")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from transformulary.oracle.notation import Array
+from transformulary.oracle.precision import rounded
 from transformulary.oracle.theta import Theta
 
 
@@ -28,6 +29,18 @@ def interleaved_heads(W: Theta) -> Theta:
             whole = np.concatenate(heads)
             out[name] = [whole[h :: len(heads)] for h in range(len(heads))]
     return _with(W, **out)
+
+
+def among_heads(W_qkv: Theta, W: Theta, h: int, h_kv: int) -> Theta:
+    """The bundle of a head that knows the parameters of all heads, for `unsplit`."""
+    return _with(W_qkv, whole=W, head={"q": h, "k": h_kv, "v": h_kv})
+
+
+def unsplit(W_qkv: Theta, name: str, X: Array) -> Array:
+    """Queries, keys or values of one head, where (ell, H d) was read as (H, ell, d)."""
+    heads, biases = getattr(W_qkv.whole, f"W_{name}"), getattr(W_qkv.whole, f"b_{name}")
+    together = np.stack([(W @ X + biases[h][:, None]).T for h, W in enumerate(heads)], 1)  # (ell, H, d)
+    return np.asarray(together.reshape(len(heads), X.shape[1], -1)[W_qkv.head[name]].T)
 
 
 def unmerged(Y: list[Array]) -> Array:
@@ -67,6 +80,11 @@ def half(e: Array) -> Array:
         return e.astype(np.float16).astype(np.float64)
 
 
+def bfloat16(e: Array) -> Array:
+    """Rounded to bfloat16."""
+    return np.array(rounded(e, "bfloat16"))
+
+
 def quick_gelu(x: Array) -> Array:
     """x sigmoid(1.702 x)."""
     return x / (1 + np.exp(-1.702 * x))
@@ -85,6 +103,11 @@ def ahead(mask: Any) -> Any:
 def turned(mask: Any) -> Any:
     """Key and query the wrong way round: a token looks at itself and at later ones."""
     return lambda t_z, t_x: mask(t_x, t_z)
+
+
+def inverted(mask: Any) -> Any:
+    """True where a token may not attend."""
+    return lambda t_z, t_x: np.logical_not(mask(t_z, t_x))
 
 
 def wider(mask: Any, by: int) -> Any:

@@ -216,8 +216,8 @@ def in_precision(theta: Theta, precision: str, kinds: Kinds = PRECISIONS) -> The
         kinds: what each computes: PRECISIONS or ACCUMULATED.
 
     Returns:
-        A theta for every algorithm of the oracle, watched or not.  The values of its runs are arrays of float64 that
-        hold numbers of that precision.
+        A theta for every algorithm of the oracle, watched or not, whose parameters are rounded whenever they are used
+        and not kept.  The values of its runs are arrays of float64 that hold numbers of that precision.
 
     Raises:
         ConfigError: there is no such precision.
@@ -225,4 +225,6 @@ def in_precision(theta: Theta, precision: str, kinds: Kinds = PRECISIONS) -> The
     kind = _known(precision, kinds)
     if kind is None:
         return theta
-    return theta.map(lambda a: a.turned_into(kind.narrow) if isinstance(a, LazyArray) else kind.narrow(a))
+    return theta.map(
+        lambda a: (a if isinstance(a, LazyArray) else LazyArray(a.shape, lambda: a)).turned_into(kind.narrow)
+    )

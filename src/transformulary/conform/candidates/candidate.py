@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from transformulary.conform.allowance import UNIT
 from transformulary.conform.notes import Note
 from transformulary.errors import CandidateError
 
@@ -22,7 +24,8 @@ class Candidate:
 
     name       what to call it in a report
     seen       path -> value: float64, tokens are columns
-    precision  what it computed in: "float64", "float32", "bfloat16", "float16"
+    precision  what it computed most values in: "float64", "float32", "bfloat16", "float16"
+    kinds      path -> the precision of that value, where it is another one
     lower      line ("10.5") -> the lower precision in which its published code computes that line on purpose
     x          its token ids, where it has its own tokenizer
     weights    its parameters by its own names, as they are stored, bfloat16 as float32
@@ -35,6 +38,7 @@ class Candidate:
     name: str
     seen: Mapping[str, Array]
     precision: str = "float64"
+    kinds: Mapping[str, str] = field(default_factory=dict)
     lower: Mapping[str, str] = field(default_factory=dict)
     x: tuple[int, ...] | None = None
     weights: Mapping[str, Array] = field(default_factory=dict)
@@ -68,7 +72,12 @@ def stored(value: torch.Tensor) -> Array:
     return np.asarray(value.float() if value.dtype == torch.bfloat16 else value)
 
 
-def precision_of(value: Any) -> str:
-    """The name of an array's type of numbers; what is not a known float counts as float64."""
-    name = str(getattr(value, "dtype", "float64")).removeprefix("torch.")
-    return name if name in ("float16", "bfloat16", "float32") else "float64"
+def lowest(precisions: Iterable[str]) -> str:
+    """The precision with the largest rounding; float64 of none."""
+    return max(precisions, key=UNIT.__getitem__, default="float64")
+
+
+def most(kinds: Iterable[str]) -> str:
+    """The precision of most values; of equally many, the lowest."""
+    count = Counter(kinds)
+    return lowest(kind for kind in count if count[kind] == max(count.values()))

@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from transformulary.conform.candidates.attending import ATTENDING, ask_alone, output_of
-from transformulary.conform.candidates.candidate import Array, Candidate, array, precision_of
-from transformulary.conform.candidates.pytorch import failing, logits
+from transformulary.conform.candidates.candidate import Array, Candidate, array, most
+from transformulary.conform.candidates.pytorch import check_signature, failing
+from transformulary.conform.candidates.returned import logits
+from transformulary.conform.dumps import precision_of
 from transformulary.conform.notes import Note
 from transformulary.errors import CandidateError
 from transformulary.oracle import Theta, softmax, watched
@@ -63,6 +65,8 @@ class Functions:
             raise CandidateError(f"TOKENS = {self.tokens!r}; it is 'rows' or 'columns'.")
         if self.output not in ("", "logits", "probabilities"):
             raise CandidateError(f"OUTPUT = {self.output!r}; it is 'logits' or 'probabilities'.")
+        for name, function in self.functions.items():
+            check_signature(function, SIGNATURES[name])
 
     def call(self, name: str, *args: Any) -> Any:
         """The raw result of one function, for arguments in the oracle's orientation."""
@@ -92,7 +96,9 @@ def run_functions(
     calls = _Calls(functions, config, x, theta)
     watched(calls.hook).DTransformer(list(x), theta, config)
     found = (
-        [Candidate(name, calls.seen, _lowest(calls.kinds), own=True, notes=tuple(calls.notes))] if calls.seen else []
+        [Candidate(name, calls.seen, most(calls.kinds.values()), calls.kinds, own=True, notes=tuple(calls.notes))]
+        if calls.seen
+        else []
     )
     if "model" in functions.functions:
         found.append(_whole(functions, config, x, theta, name))
@@ -112,7 +118,7 @@ class _Calls:
     def __init__(self, f: Functions, c: DTransformerConfig, x: Sequence[int], theta: Theta) -> None:
         self.f, self.c, self.x, self.theta = f, c, list(x), theta
         self.seen: dict[str, Array] = {}
-        self.kinds: set[str] = set()
+        self.kinds: dict[str, str] = {}  # path -> the precision of its value
         self.asked: set[str] = set()  # functions of attention that have been asked what they do with an empty row
         self.notes: list[Note] = []
         self.latest: dict[str, Array] = {}  # value of the oracle by line: "10.5", "10.6/5.2/4.1"
@@ -134,26 +140,26 @@ class _Calls:
 
     def _call(self, kind: str, path: str, line: str, at: Mapping[str, int]) -> None:
         args = getattr(self, f"_{kind}")(line, at)
-        value = self._value(kind, args)
+        value, self.kinds[path] = self._value(kind, args)
         if kind in ATTENDING - self.asked and value.shape[1:] == (len(self.x),) > (1,):
             self.asked.add(kind)
             self.notes.append(self._ask_alone(kind, *args))
         self.seen[path] = self.X + value if kind in ("mha", "mlp") and value.shape == self.X.shape else value
 
-    def _value(self, kind: str, args: list[Any]) -> Array:
-        """The result of a function, tokens as columns; what is to be said of it goes to the notes."""
+    def _value(self, kind: str, args: list[Any]) -> tuple[Array, str]:
+        """The result of a function, tokens as columns, and its precision; what is to be said of it is noted."""
         result, note = self.f.call(kind, *args), None
         if kind in ATTENDING:
             result, note = output_of(kind, result, len(self.x))
         if note and note not in self.notes:
             self.notes.append(note)
-        self.kinds.add(precision_of(result))
         numbers = _one(array(result, SIGNATURES[kind]))
-        return _probabilities(self.f, numbers) if kind == "unembedding" else self.f.turned(numbers)
+        value = _probabilities(self.f, numbers) if kind == "unembedding" else self.f.turned(numbers)
+        return value, precision_of(result)
 
     def _ask_alone(self, kind: str, X: Array, _: Array, weights: SimpleNamespace, __: Array) -> Note:
         def call(X: Array, weights: SimpleNamespace, mask: Array) -> Array:
-            return self._value(kind, [self.f.turned(X), self.f.turned(X), weights, self.f.turned(mask)])
+            return self._value(kind, [self.f.turned(X), self.f.turned(X), weights, self.f.turned(mask)])[0]
 
         return ask_alone(kind, call, self.f.turned(X), weights)
 
@@ -268,7 +274,3 @@ def _full(b: Any, n: int) -> Array:
 def _one(numbers: Array) -> Array:
     """Without a batch of one."""
     return numbers[0] if numbers.ndim == 3 and len(numbers) == 1 else numbers
-
-
-def _lowest(kinds: set[str]) -> str:
-    return next((k for k in ("bfloat16", "float16", "float32") if k in kinds), "float64")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import numpy as np
-
 from transformulary.conform.candidates.candidate import Array
 from transformulary.conform.dumps import nearest
 from transformulary.conform.notes import NOTE, Note
@@ -65,22 +63,26 @@ def given_values(
         raise CandidateError(f"tokens = {tokens!r} must be 'columns' or 'rows'.")
     check_paths(values, config, len(x), what)
     _check_length(values, config, len(x), what)
-    compared = {path: value for path, value in values.items() if _compared(path)}
+    compared = {path: value for path, value in values.items() if is_compared(path)}
     found = {path: _single(value, shape(path, config, len(x))) for path, value in compared.items()}
     rows = tokens == "rows" or (tokens is None and _rows(found, config, len(x), what))
     found = {path: _turned(value) if rows else value for path, value in found.items()}
     for path, value in found.items():
-        due = shape(path, config, len(x))
-        if value.shape != due and path != "10.11":  # nothing goes on with the last one
-            as_rows = f" (tokens are {tokens}, it was said)" if tokens else ""
-            raise CandidateError(
-                f"{what}: {path} has the shape {value.shape}, and {due} is right{as_rows}. "
-                f"Either it is another value, or it comes from a model of another size."
-            )
+        check_shape(path, value, config, len(x), what, f" (tokens are {tokens}, it was said)" if tokens else "")
     return found, tuple(_notes(values, found, rows and tokens is None))
 
 
-def _compared(path: str) -> bool:
+def check_shape(path: str, value: Array, config: DTransformerConfig, ell: int, what: str, remark: str = "") -> None:
+    """Raise CandidateError where the oracle cannot go on with a value: it has another shape than the run's."""
+    due = shape(path, config, ell)
+    if value.shape != due and path != "10.11":  # nothing goes on with the last one
+        raise CandidateError(
+            f"{what}: {path} has the shape {value.shape}, and {due} is right{remark}. "
+            f"Either it is another value, or it comes from a model of another size."
+        )
+
+
+def is_compared(path: str) -> bool:
     """Whether the oracle can go on with a value of theirs: no number that counts or points, no family."""
     whole = path == LENGTH or parse(path).name.startswith("bucket")
     return not whole and not FAMILIES.intersection(axes(path))
@@ -96,9 +98,9 @@ def _notes(values: Mapping[str, Array], found: Mapping[str, Array], turned: bool
 
 def _check_length(values: Mapping[str, Array], config: DTransformerConfig, ell: int, what: str) -> None:
     """Whether all values would be right with another number of tokens."""
+    counted = [_whole(values[LENGTH], what)] if LENGTH in values else []
     if all(_fits(path, value, config, ell) for path, value in values.items()):
         return
-    counted = [int(values[LENGTH])] if np.size(values.get(LENGTH, ())) == 1 else []
     for n in counted or sorted({size for value in values.values() for size in value.shape}):
         if n != ell and (counted or all(_fits(path, value, config, n) for path, value in values.items())):
             raise CandidateError(
@@ -106,11 +108,17 @@ def _check_length(values: Mapping[str, Array], config: DTransformerConfig, ell: 
             )
 
 
+def _whole(length: Array, what: str) -> int:
+    if length.size != 1 or not float(length.item()).is_integer():
+        raise CandidateError(f"{what}: {LENGTH} is {length.tolist()}, and must be one whole number: of the tokens.")
+    return int(length.item())
+
+
 def _fits(path: str, value: Array, config: DTransformerConfig, ell: int) -> bool:
     """Whether a value has its shape in a run on ell tokens, either way round."""
     due = shape(path, config, ell)
     if path == LENGTH:
-        return bool(np.size(value) == 1 and int(value.ravel()[0]) == ell)
+        return bool(value.item() == ell)
     return due in (_single(value, due).shape, _turned(_single(value, due)).shape)
 
 

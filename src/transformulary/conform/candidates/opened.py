@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from transformulary.conform.allowance import UNIT
-from transformulary.conform.candidates.candidate import Candidate, array, precision_of
+from transformulary.conform.candidates.candidate import Candidate, array, lowest, most
 from transformulary.conform.candidates.decoding import check_decoding
 from transformulary.conform.candidates.functions import SIGNATURES, Functions, run_functions
 from transformulary.conform.candidates.given import given_values
 from transformulary.conform.candidates.places import Table, make_table
-from transformulary.conform.candidates.pytorch import failing, watch_model
-from transformulary.conform.dumps import read_dumps, read_index
+from transformulary.conform.candidates.pytorch import check_signature, failing, watch_model
+from transformulary.conform.dumps import precision_of, read_dumps, read_index
 from transformulary.conform.reference import Reference
 from transformulary.errors import CandidateError, require
 
@@ -66,9 +65,24 @@ def _callables(what: Mapping[Any, Any]) -> bool:
 
 
 def _mapping(what: Mapping[str, Any], ref: Reference, x: Sequence[int], orientation: str | None) -> Candidate:
-    values = {path: array(value, path) for path, value in what.items()}
-    seen, notes = given_values(values, ref.config, x, orientation, "values")
-    return Candidate("values", seen, notes=notes)
+    kinds = {path: precision_of(value) for path, value in what.items()}
+    return _given(what, kinds, "values", ref, x, orientation)
+
+
+def _given(
+    raw: Mapping[str, Any],
+    kinds: Mapping[str, str],
+    name: str,
+    ref: Reference,
+    x: Sequence[int],
+    orientation: str | None,
+    ids: tuple[int, ...] | None = None,
+) -> Candidate:
+    """Values by path, with the precision of each."""
+    values = {path: array(value, path) for path, value in raw.items()}
+    seen, notes = given_values(values, ref.config, x, orientation, name)
+    kinds = {path: kinds[path] for path in seen}
+    return Candidate(name, seen, most(kinds.values()), kinds, x=ids, notes=notes)
 
 
 def _watched(
@@ -82,8 +96,7 @@ def _watched(
     cached: Callable[..., Any] | None = None,
 ) -> Candidate:
     found = watch_model(model, ref.config, x, table, name)
-    lowest = max((found.precision, *found.lower.values()), key=lambda precision: UNIT[precision])
-    notes = check_decoding(model, ref, x, lowest, cached) if decoding else ()
+    notes = check_decoding(model, ref, x, lowest((found.precision, *found.lower.values())), cached) if decoding else ()
     return Candidate(**{**vars(found), "x": ids, "notes": (*found.notes, *notes)})
 
 
@@ -122,6 +135,10 @@ def _table(module: ModuleType, path: Path) -> Table | None:
     return make_table(found, str(path)) if "places" in found else None
 
 
+#: What a file may have beside the functions of `SIGNATURES`.
+CALLED = ("load(folder)", "tokenize(text)", "decode(model, pieces)")
+
+
 def import_file(path: Path) -> ModuleType:
     """Run the user's file; its folder is where it finds its own imports."""
     spec = spec_from_file_location(path.stem, path)
@@ -133,6 +150,8 @@ def import_file(path: Path) -> ModuleType:
             spec.loader.exec_module(module)
     finally:
         sys.path.remove(str(path.parent))
+    for usual in CALLED:
+        check_signature(getattr(module, usual.partition("(")[0], None), usual)
     return module
 
 
@@ -169,9 +188,6 @@ def _dumps(
     path: Path, ref: Reference, x: Sequence[int], rename: Mapping[str, str | None] | None, orientation: str | None
 ) -> Candidate:
     raw, traced = read_dumps(path, rename), read_index(path)
-    values = {p: array(value, p) for p, value in raw.items()}
-    seen, notes = given_values(values, ref.config, x, orientation, str(path))
-    stored = {precision_of(value) for value in raw.values() if value.dtype.kind == "f"}
-    precision = max({*stored, traced.get("precision", "float64")}, key=lambda name: UNIT[name])
+    kinds = {p: lowest((precision_of(value), traced.get("precision", "float64"))) for p, value in raw.items()}
     ids = tuple(traced["tokens"]) if "tokens" in traced else None
-    return Candidate(str(path), seen, precision, x=ids, notes=notes)
+    return _given(raw, kinds, str(path), ref, x, orientation, ids)

@@ -1,0 +1,85 @@
+"""A mistake is named only if numbers show it: what changes but rounding, or gives no number, is never named."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from conform.test_candidates import softmax
+from transformulary.conform import conform
+from transformulary.conform.compared import error_of
+from transformulary.conform.mistakes import BY_KEY
+from transformulary.conform.reference import reference
+from transformulary.conform.search import NUMBERS, Search
+from transformulary.oracle import record
+
+X = [3, 1, 4, 1, 5, 9, 2, 6]
+
+
+def test_a_value_of_many_numbers():
+    """Two mistakes are found in more numbers than are looked at, beside one that gives no numbers."""
+    ours = np.zeros((NUMBERS // 2 + 1, 3))
+    changes = dict(
+        zip(("no-mask", "no-b_o", "no-W_o"), (np.eye(*ours.shape), np.ones(ours.shape), np.nan), strict=True)
+    )
+    mistakes = [BY_KEY[key] for key in changes]
+
+    found = Search(
+        lambda on: sum((changes[m.key] for m in on), ours), error_of, ours, ours + changes["no-mask"] + 1, 1e-12,
+        [[((m, 0),) for m in mistakes]],
+    ).explanation()  # fmt: skip
+
+    assert {mistake.key for mistake, _ in found.mistakes} == {"no-mask", "no-b_o"}
+
+
+@pytest.mark.parametrize("strange", [np.nan, np.inf])
+def test_no_numbers_are_no_evidence(strange):
+    """Logits none of which is a number are described; no mistake that gives no number is named."""
+    report = conform({"model": lambda tokens, weights: np.full((len(tokens), 37), strange)}, "gpt2", tokens=X)
+
+    assert [fault.key for fault in report.faults] == [""]
+    assert "296 of 296 numbers are not finite" in report.answer[0]
+
+
+def masked_by(number):
+    def mha(Y, Z, weights, mask):
+        Q, K, V = (
+            Y @ W.T + b for W, b in ((weights.W_q, weights.b_q), (weights.W_k, weights.b_k), (weights.W_v, weights.b_v))
+        )
+        heads = [
+            softmax(np.where(mask, q @ k.T / np.sqrt(q.shape[-1]), number)) @ v
+            for q, k, v in zip(*(np.split(each, weights.H, -1) for each in (Q, K, V)), strict=True)
+        ]
+        return np.concatenate(heads, -1) @ weights.W_o.T + weights.b_o
+
+    return {"mha": mha}
+
+
+@pytest.mark.parametrize("number", [28, 29])
+def test_a_mistake_that_only_moves_rounding_is_not_named(number):
+    """A constant that shows just above rounding is found; b_k, which no softmax notices, is not blamed."""
+    report = conform(masked_by(-number), "gpt2")
+
+    assert [(fault.key, fault.others) for fault in report.faults] == [(f"mask-finite-{number}", ())]
+    assert report.agreement < 1e-12
+
+
+def test_masked_scores_that_are_a_number():
+    """Scores of a run whose mask is a large number: the masked ones are said to differ, and nothing is warned of."""
+    ref, path = reference("gpt2"), "10.6[l=1]/5.2[h=1]/4.5"
+    scores = record("DTransformer", X, ref.theta, ref.config)[path]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        report = conform({path: np.where(np.isinf(scores), -1e9, scores)}, ref, tokens=X)
+
+    assert "28 of 28 masked numbers are -1e+09, not minus infinity" in report.answer[0]
+
+
+def test_no_mistake_changes_a_shape(monkeypatch):
+    """A value of another shape is described at once: nothing is searched."""
+    monkeypatch.setattr(Search, "explanation", lambda self: pytest.fail("searched"))
+
+    report = conform({"model": lambda tokens, weights: np.zeros((len(tokens), 3))}, "gpt2", tokens=X)
+
+    assert "it has 3 numbers for each of 8 tokens, and should have 37 for each of 8" in report.answer[0]
