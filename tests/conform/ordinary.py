@@ -167,8 +167,7 @@ class Attention(nn.Module):
             keep = keep & (i != j)
         if has("mask-strict"):
             keep = keep & ((i != j) | (i == 0))
-        if has("mask-inverted") or has("mask-inverted-nan"):
-            keep = ~keep
+        keep = keep ^ (has("mask-inverted") or has("mask-inverted-nan"))
         return keep.T if has("mask-transposed") else keep
 
     def forward(self, x):
