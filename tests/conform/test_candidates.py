@@ -173,6 +173,8 @@ def test_a_wrong_function_is_one_fault():
     ({"layer_norm": lambda X, *_: X.astype(object)}, "is an array of object, and values are real numbers"),
     ({"layer_norm": lambda X, *_: np.ma.masked_all_like(X)}, "is a masked array"),
     ({"layer_norm": lambda *_: sys.exit(0)}, r"layer_norm\(X, gamma, beta\) called sys.exit\(0\)"),
+    ({"layer_norm": lambda *_: pytest.fail("no")}, r"layer_norm\(X, gamma, beta\) failed: Failed: no"),
+    ({"layer_norm": lambda *_: (_ for _ in ()).throw(GeneratorExit)}, "failed: GeneratorExit"),
 ])  # fmt: skip
 def test_functions_that_cannot_be_compared(functions, says):
     """A name that nobody knows, another signature, no array: one sentence each."""
@@ -263,6 +265,7 @@ def test_a_file_without_such_a_function(tmp_path):
     ("def load():\n    pass", r"load\(\) must be load\(folder\): .*mine.py, line 1\)\.$"),
     ("from sys import exit\ndef load(folder):\n    exit()", r"load\(folder\) called sys.exit\(\)\.$"),
     ("OUTPUT = 'probability'\ndef model(x, w):\n    pass", "OUTPUT = 'probability'; it is 'logits' or 'probabilities'"),
+    ("from torch import nn\nPLACES = [1]\nload = lambda _: nn.Identity()", r"places = \[1\] is no table"),
     ("def f(:", r"mine.py failed: SyntaxError: invalid syntax \(mine.py, line 1\)$"),
 ])  # fmt: skip
 def test_a_file_that_gives_nothing_to_compare(tmp_path, code, says):

@@ -17,7 +17,8 @@ import numpy as np
 
 from transformulary.conform.candidates.attending import ATTENDING, ask_alone, output_of
 from transformulary.conform.candidates.candidate import Array, Candidate, array, precision_of
-from transformulary.conform.candidates.pytorch import check_signature, failing, logits
+from transformulary.conform.candidates.pytorch import check_signature, failing
+from transformulary.conform.candidates.returned import logits
 from transformulary.conform.notes import Note
 from transformulary.errors import CandidateError
 from transformulary.oracle import Theta, softmax, watched
