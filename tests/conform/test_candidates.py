@@ -203,10 +203,11 @@ def test_a_head_with_another_mask(key):
     report = conform({"attention": masked(MASKS[key])}, "gpt2", tokens=X)
 
     assert [fault.key for fault in report.faults] == [key]
+    assert not any(sentence.startswith("Masks") for sentence in report.answer)
 
 
 def test_a_head_with_a_mask_of_its_own():
-    """It agrees where its mask is the decoder's, and the answer says that it takes no other."""
+    """It agrees where its mask is the decoder's, and the answer says, if no fault does, that it takes no other."""
     report = conform({"attention": masked(lambda mask: np.tri(*mask.shape) > 0)}, "gpt2", tokens=X)
 
     assert report.status == 0

@@ -118,7 +118,8 @@ class Report:
             these = "this one change" if len(self.faults) == 1 else f"these {len(self.faults)} changes"
             what = "everything that was seen" if self.unseen else "everything"
             said.append(f"With {these} {what} agrees to {self.agreement:.0e}.")
-        said += [f"{n.kind.capitalize()}: {n.says}." for n in self.notes if (n.kind, n.status) == ("masks", UNSEEN)]
+        if not any("mask" in fault.says for fault in self.faults):
+            said += [f"Masks: {n.says}." for n in self.notes if (n.kind, n.status) == ("masks", UNSEEN)]
         if self.unseen:
             said.append(f"Not seen by themselves: {_lines_of_10(self.unseen)}.")
         if n := len(self.invisible):
