@@ -15,6 +15,8 @@ Array = NDArray[Any]
 #: Lines that add to the residual stream: what they add is compared as well, since beside X it may be small.
 INCREMENTS = frozenset({"6", "8"})
 STREAM = INCREMENTS | {"3", "3a"}
+#: What sums lose by rounding at most, relative to the largest: other orders lose more than one rounding.
+ROUNDED = 8 * 2.0**-53
 
 
 def error_of(ours: Array, theirs: Array) -> float:
@@ -30,6 +32,14 @@ def error_of(ours: Array, theirs: Array) -> float:
         same = (theirs == ours) | (np.isnan(theirs) & np.isnan(ours))
         error = float(np.where(same, 0.0, np.abs(theirs - ours)).max()) / scale
     return error if error == error else float("inf")
+
+
+def added_error(ours: Array, theirs: Array, X: Array) -> float:
+    """The error of what is added to X, beyond what the sums, which are rounded, have lost of it."""
+    lost = ROUNDED * float(np.abs(ours).max())
+    change = theirs - ours
+    change = np.sign(change) * np.maximum(np.abs(change) - lost, 0.0)
+    return error_of(ours - X, ours - X + change)
 
 
 def matrix(value: Any) -> Any:
@@ -52,7 +62,7 @@ class Comparison:
         """The error of a value, and of what its line adds, whichever is larger."""
         error, base = error_of(ours, theirs), self.base(path)
         if base is not None and np.shape(base) == np.shape(theirs):
-            return max(error, error_of(ours - base, theirs - base))
+            return max(error, added_error(ours, theirs, base))
         return error
 
     def base(self, path: str) -> Array | None:

@@ -193,10 +193,15 @@ def rows_of(errors: Iterable[tuple[str, float, float]], unseen: Sequence[str]) -
         status = DIFFERS if not error <= allowed or (old and old.status == DIFFERS) else AGREES
         worse = old is None or not error / allowed <= old.error / old.allowed
         error, allowed, at = (error, allowed, path) if worse or old is None else (old.error, old.allowed, old.at)
-        status = UNSEEN if status == AGREES and allowed >= 1 else status
+        status = status if told(error, allowed) else UNSEEN
         rows[line] = Row(line, status, (old.compared if old else 0) + 1, error, allowed, at)
-    rows |= {f"10.{label}": Row(f"10.{label}", UNSEEN) for label in unseen}
+    rows = {f"10.{label}": Row(f"10.{label}", UNSEEN) for label in unseen} | rows
     return tuple(sorted(rows.values(), key=lambda row: _order(row.line)))
+
+
+def told(error: float, allowed: float) -> bool:
+    """Whether an error says anything: rounding alone may not change the value by all of its size."""
+    return allowed < 1 or not error <= allowed
 
 
 def line_of(path: str) -> str:
