@@ -15,7 +15,7 @@ from transformulary.conform.candidates.places import Table, as_table
 from transformulary.conform.compared import STREAM
 from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
 from transformulary.conform.mistakes import ORDER
-from transformulary.conform.notes import AGREES, DIFFERS, Note
+from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.ported import check_said, conform_vectors
 from transformulary.conform.projection import Suspicion
 from transformulary.conform.reference import Reference, reference
@@ -73,7 +73,7 @@ def conform(
     left = [error for run in runs for error in run.left]
     findings = [finding for run in runs for finding in run.findings]
     suspicions = [suspicion for run in runs for suspicion in run.suspicions]
-    seen = {line_of(path) for path, error, allowed in errors if told(error, allowed)}
+    seen = {row.line for row in rows_of(errors, ()) if row.status != UNSEEN}
     if not errors and not notes:
         raise CandidateError(f"{found[0].name} shows no line of Algorithm 10; there is nothing to compare.")
     unseen = [] if "10.1" in seen else _unseen(ref, seen)
