@@ -7,8 +7,8 @@ import pytest
 
 from conform.test_vectors import dumped
 from transformulary.cli import main
-from transformulary.conform import compare_vectors, conform
 from transformulary.conform import cases as making
+from transformulary.conform import compare_vectors, conform
 from transformulary.conform.vectors import read_vectors
 from transformulary.errors import DataError
 

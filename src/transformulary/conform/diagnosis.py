@@ -83,17 +83,19 @@ class Lockstep:
         self.projection = Projection(noise) if noise else None
         self.findings: list[Finding] = []
         self.errors: dict[str, float] = {}
+        self.misshapen: set[str] = set()  # paths of values that have another shape than ours
         self.adopted: dict[Mistake, int] = {}
         self._comparison = Comparison(seen)
-        self._run: dict[str, bool] = {}  # "4.6": a line that has been computed -> whether it is in a layer
+        self._run: dict[str, bool] = {}  # "4.6", "4": a line, an algorithm, that was computed -> whether in a layer
         within = any("/" in path for path in seen)
         self._watch = Watch(self._compare, NAMES, inside=None if within else first_members)
         self._watch.algorithms.DTransformer(self.x, theta, config)
 
     def _compare(self, path: str, ours: Any) -> Any:
         step = parse(path)
-        line = f"{step.steps[-1].number}.{step.steps[-1].label}"
-        self._run[line] = self._run.get(line, False) or bool(step.layer)
+        number, label = step.steps[-1].number, step.steps[-1].label
+        for line in (f"{number}.{label}", number):
+            self._run[line] = self._run.get(line, False) or bool(step.layer)
         if path in self.seen:
             self._judge(path, ours)
         elif not self.own:
@@ -109,6 +111,8 @@ class Lockstep:
         theirs = self.seen[path]
         error = self._comparison.error(path, matrix(ours), theirs)
         self.errors[path] = error
+        if np.shape(matrix(ours)) != np.shape(theirs):
+            self.misshapen.add(path)
         if error > self.allowed(path):
             self.findings.append(self._explain(path, matrix(ours), theirs, error, ":" in path))
         elif self.projection and ":" not in path and "/" not in path and not self._entered(path):
@@ -129,7 +133,7 @@ class Lockstep:
             found = None  # no mistake changes a shape
         elif self.order:
             found = self._of_another_order(path, ours, theirs)
-        elif inside or gap or self._entered(path):
+        elif inside or (not self.own and (gap or self._entered(path))):
             found = self._nonlocal(path, ours, theirs, map(self._level, range(self.config.L + 1)))
             self.adopted |= dict(found.mistakes) if found else {}
         else:
@@ -205,7 +209,11 @@ class Lockstep:
         """The mistakes of lines that have been computed: everywhere, or in one layer, of lines in layers."""
         run = self._run
         numbered = (m for finding in self.findings for m, _ in finding.mistakes if m.having)
-        possible = (m for m in dict.fromkeys((*MISTAKES, *numbered)) if any(n in run and (run[n] or not layer) for n in m.changes))
+        possible = (
+            m
+            for m in dict.fromkeys((*MISTAKES, *numbered))
+            if any(n in run and (run[n] or not layer) for n in m.changes)
+        )
         return [((m, layer),) for m in possible]
 
 

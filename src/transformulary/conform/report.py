@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from transformulary.conform.allowance import EXACT
 from transformulary.conform.diagnosis import Finding
 from transformulary.conform.mistakes import BY_KEY, Mistake
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.projection import Suspicion, independent
 from transformulary.conform.search import Mistakes
 from transformulary.oracle.path import parse
+from transformulary.paper import DTransformerConfig
 
 #: What the lines of Algorithm 10 are, for a reader who does not have the paper at hand.
 TITLES = {
@@ -24,13 +26,18 @@ TITLES = {
 }  # fmt: skip
 
 
+#: Where the first clause of what a note says ends.
+CLAUSE = re.compile("[:,;]")
+
+
 @dataclass(frozen=True)
 class Row:
     """One line: over all layers and heads, the error that stands worst against what is allowed there.
 
-    line      "10.6", or "10.6/5.2" for line 2 of Algorithm 5 within it
-    compared  how many values were compared
-    at        the path of the error
+    line       "10.6", or "10.6/5.2" for line 2 of Algorithm 5 within it
+    compared   how many values were compared
+    at         the path of the error
+    misshapen  whether the value there has another shape than the oracle's
     """
 
     line: str
@@ -39,6 +46,7 @@ class Row:
     error: float = 0.0
     allowed: float = 0.0
     at: str = ""
+    misshapen: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,28 +118,33 @@ class Report:
             these = "this one change" if len(self.faults) == 1 else f"these {len(self.faults)} changes"
             what = "everything that was seen" if self.unseen else "everything"
             said.append(f"With {these} {what} agrees to {self.agreement:.0e}.")
+        said += [f"{n.kind.capitalize()}: {n.says}." for n in self.notes if (n.kind, n.status) == ("masks", UNSEEN)]
         if self.unseen:
             said.append(f"Not seen by themselves: {_lines_of_10(self.unseen)}.")
-        if self.invisible:
-            hidden = "; ".join(dict.fromkeys(self.invisible))
-            said.append(f"Not seen, since in {self.precision} they cannot be told from rounding: {hidden}.")
+        if n := len(self.invisible):
+            known = "1 known mistake, which" if n == 1 else f"{n} known mistakes, which"
+            said.append(f"Not seen: {known} in {self.precision} cannot be told from rounding.")
         return said
 
     def __str__(self) -> str:
         return self.text()
 
-    def text(self) -> str:
-        """For a terminal: what was compared, then the answer in the last lines."""
-        table = [[title, status, says] for title, status, says in self._table()]
+    def text(self, answer_first: bool = False) -> str:
+        """For a terminal: what was compared, then the answer in the last lines, or in the first."""
+        table = self._table()
         width = max((len(title) for title, _, _ in table), default=0)
         body = [f"  {title:{width}}  {status:8}  {says}".rstrip() for title, status, says in table]
-        return "\n".join([self._head, "", *body, "", *self.answer])
+        hidden = ["", f"{self._hidden}:", *(f"  {says}" for says in self.invisible)] if self.invisible else []
+        body = [self._head, "", *body, *hidden]
+        return "\n".join([*self.answer, "", *body] if answer_first else [*body, "", *self.answer])
 
     def markdown(self) -> str:
         """A page or a comment: a table, then the answer."""
         rows = [f"| {title} | {status} | {says} |" for title, status, says in self._table()]
-        answer = [f"- {sentence}" for sentence in self.answer]
-        return "\n".join([f"### {self._head}", "", "| what | verdict | |", "|---|---|---|", *rows, "", *answer, ""])
+        hidden = [f"{self._hidden}:", "", *(f"- {says}" for says in self.invisible), ""] if self.invisible else []
+        table = ["| what | verdict | |", "|---|---|---|", *rows, ""]
+        answer = ["Answer:", "", *(f"- {sentence}" for sentence in self.answer), ""]
+        return "\n".join([f"### {self._head}", "", *table, *hidden, *answer])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for JSON; an infinite error is null."""
@@ -139,17 +152,20 @@ class Report:
         return {key: _finite(value) for key, value in content.items()}
 
     def junit(self) -> str:
-        """JUnit's XML: a test per line and note; what was not seen is skipped, not passed."""
+        """JUnit's XML: a test per line and note; what was not seen is skipped, not passed; beside it the text."""
         from xml.etree import ElementTree
 
         suite = ElementTree.Element("testsuite", name=f"conform {self.candidate}")
-        table = self._table()
+        table = self._table(whole=True)
+        often = Counter(title for title, _, _ in table)
         for title, status, says in table:
-            case = ElementTree.SubElement(suite, "testcase", classname="conform", name=title)
+            name = f"{title}, {CLAUSE.split(says)[0]}" if often[title] > 1 else title
+            case = ElementTree.SubElement(suite, "testcase", classname="conform", name=name)
             if status == DIFFERS:
                 ElementTree.SubElement(case, "failure", message=says or DIFFERS).text = "\n".join(self.answer)
             elif status == UNSEEN:
-                ElementTree.SubElement(case, "skipped", message=UNSEEN)
+                ElementTree.SubElement(case, "skipped", message=says or "no value of it was seen")
+        ElementTree.SubElement(suite, "system-out").text = self.text()
         for key, state in (("failures", DIFFERS), ("skipped", UNSEEN)):
             suite.set(key, str(sum(status == state for _, status, _ in table)))
         suite.set("tests", str(len(table)))
@@ -162,17 +178,26 @@ class Report:
             f"{self.candidate} against {self.against}: {self.ell} token{'s' if self.ell != 1 else ''}, {self.precision}"
         )
 
-    def _table(self) -> list[tuple[str, str, str]]:
-        """(what, verdict, numbers) of every note and line, in the order of comparison."""
+    @property
+    def _hidden(self) -> str:
+        return f"What cannot be told from rounding in {self.precision}"
+
+    def _table(self, whole: bool = False) -> list[tuple[str, str, str]]:
+        """(what, verdict, numbers) of every note and line, in the order of comparison.
+
+        whole: also of lines that nothing was seen of, which the answer lists
+        """
         first = [(n.kind, n.status, n.says) for n in self.notes if n.kind != "decoding"]
         last = [(n.kind, n.status, n.says) for n in self.notes if n.kind == "decoding"]
-        return first + [(_title(row.line), row.status, _numbers(row)) for row in self.rows] + last
+        rows = [row for row in self.rows if row.compared or whole]
+        return first + [(_title(row.line), row.status, _numbers(row)) for row in rows] + last
 
 
 def _numbers(row: Row) -> str:
     if row.status == UNSEEN:
         return "rounding alone may change it altogether" if row.compared else ""
-    error = f"error {row.error:.1e}" if row.error < float("inf") else "another shape, or not a number"
+    infinite = "another shape" if row.misshapen else "not a number"
+    error = f"error {row.error:.1e}" if row.error < float("inf") else infinite
     return f"{error}, allowed {row.allowed:.0e}" + (f", at {row.at}" if row.status == DIFFERS else "")
 
 
@@ -181,9 +206,12 @@ def _title(line: str) -> str:
     return f"line {line.removeprefix('10.')}{words}"
 
 
-def rows_of(errors: Iterable[tuple[str, float, float]], unseen: Sequence[str]) -> tuple[Row, ...]:
+def rows_of(
+    errors: Iterable[tuple[str, float, float]], unseen: Sequence[str], misshapen: Collection[str] = ()
+) -> tuple[Row, ...]:
     """Rows from (path, error, allowed) of every value compared, and the lines of Algorithm 10 that were not seen.
 
+    misshapen: the paths of values that have another shape than the oracle's
     Where rounding alone may change a value by all of its size, nothing is seen of it either.
     """
     rows: dict[str, Row] = {}
@@ -194,7 +222,7 @@ def rows_of(errors: Iterable[tuple[str, float, float]], unseen: Sequence[str]) -
         worse = old is None or not error / allowed <= old.error / old.allowed
         error, allowed, at = (error, allowed, path) if worse or old is None else (old.error, old.allowed, old.at)
         status = status if told(error, allowed) else UNSEEN
-        rows[line] = Row(line, status, (old.compared if old else 0) + 1, error, allowed, at)
+        rows[line] = Row(line, status, (old.compared if old else 0) + 1, error, allowed, at, at in misshapen)
     rows = {f"10.{label}": Row(f"10.{label}", UNSEEN) for label in unseen} | rows
     return tuple(sorted(rows.values(), key=lambda row: _order(row.line)))
 
@@ -214,7 +242,7 @@ def _order(line: str) -> list[tuple[int, str]]:
     return [(int(re.match(r"\d+", label)[0]), label) for label in labels]  # type: ignore[index]
 
 
-def faults_of(findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
+def faults_of(findings: Sequence[Finding], c: DTransformerConfig) -> tuple[Fault, ...]:
     """Every mistake once, with where it is; then what no known mistake explains."""
     of: dict[str, list[tuple[Mistake, Finding, int]]] = {}
     unexplained = []
@@ -224,7 +252,7 @@ def faults_of(findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
             of.setdefault(mistake.key, []).append((mistake, finding, layer or own))
         if not finding.mistakes:
             unexplained.append(finding)
-    return (*(_known(entries, L) for entries in of.values()), *_unknown(unexplained, L))
+    return (*(_known(entries, c) for entries in of.values()), *_unknown(unexplained, c.L))
 
 
 def hidden_faults(suspicions: Iterable[Suspicion], findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
@@ -267,7 +295,9 @@ def _fewest(findings: Sequence[Finding]) -> list[Finding]:
     order = {key: i for i, key in enumerate(BY_KEY)}
 
     def worth(mistakes: Mistakes) -> tuple[int, int]:
-        return sum(count[m.key] for m, _ in mistakes), -sum(order.get(m.key, len(order) + len(m.key)) for m, _ in mistakes)
+        return sum(count[m.key] for m, _ in mistakes), -sum(
+            order.get(m.key, len(order) + len(m.key)) for m, _ in mistakes
+        )
 
     chosen = []
     for f in findings:
@@ -286,20 +316,26 @@ def _instead(mistake: Mistake, f: Finding) -> set[str]:
     return {m.says if m != mistake else f"the same in layer {at}" for m, at in new if (m.key, at) not in kept}
 
 
-def _known(entries: list[tuple[Mistake, Finding, int]], L: int) -> Fault:
+def _known(entries: list[tuple[Mistake, Finding, int]], c: DTransformerConfig) -> Fault:
     mistake, findings = entries[0][0], [finding for _, finding, _ in entries]
     number, _, label = mistake.line.partition(".")
     places = [_place(entry, mistake) for entry in entries]
     lines = sorted({line for line, _ in places if line}, key=lambda line: (len(line), line))
-    where = _where({layer for _, layer in places}, L)
+    where = _where({layer for _, layer in places}, c.L)
     if number != "10" and lines:
         where = f"in line{'s' if len(lines) > 1 else ''} {' and '.join(lines)} of Algorithm 10" + (
             where and f", {where}"
         )
     others = tuple(sorted(set.intersection(*(_instead(mistake, f) for f in findings))))
+    remaining = max(f.remaining for f in findings)
+    says = mistake.says
+    if mistake.right:
+        says += f"; it should be {getattr(c, mistake.right):.12g}"
+    if mistake.having and remaining > EXACT:
+        says += " (the number as far as this precision shows it)"
     return Fault(
-        mistake.key, f"Algorithm {number}, line {label}", where, mistake.says, max(f.error for f in findings),
-        max(f.remaining for f in findings), tuple(f.path for f in findings), others,
+        mistake.key, f"Algorithm {number}, line {label}", where, says, max(f.error for f in findings),
+        remaining, tuple(f.path for f in findings), others,
     )  # fmt: skip
 
 

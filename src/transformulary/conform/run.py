@@ -46,8 +46,8 @@ def conform(
         candidate: a `torch.nn.Module`; a Python file (of functions, or with `load(folder)`); a folder or file of
             dumps; a checkpoint's folder or GGUF file; "transformers" or "ours": that library's model of the reference's
             folder; {path: array}; `Functions`; a `Candidate`.
-        against: a folder with a checkpoint, "paper", "gpt2" or "llama" (tiny, random parameters), or a `Reference`; or a
-            folder of golden vectors, if the candidate is a folder of dumps.
+        against: a folder with a checkpoint, "paper", "gpt2" or "llama" (tiny, random parameters), or a `Reference`; or
+            a folder of golden vectors, if the candidate is a folder of dumps.
         tokens: ids from 0; text: what the reference's tokenizer makes ids of.  Default: 11 ids.
         table: where a PyTorch model shows its lines, also as a mapping with what its TOML file has; default: the
             built-in table of its class.
@@ -79,8 +79,8 @@ def conform(
     unseen = [] if "10.1" in seen else _unseen(ref, seen)
     return Report(
         candidate=found[0].name, against=ref.name, precision=found[0].precision, ell=len(x),
-        rows=rows_of(errors, unseen), notes=tuple(notes),
-        faults=(*faults_of(findings, ref.config.L), *hidden_faults(suspicions, findings, ref.config.L)),
+        rows=rows_of(errors, unseen, {path for run in runs for path in run.misshapen}), notes=tuple(notes),
+        faults=(*faults_of(findings, ref.config), *hidden_faults(suspicions, findings, ref.config.L)),
         agreement=_agreement(left, findings), unseen=tuple(unseen),
         invisible=invisible_in(suspicions), tokens=tuple(x),
     )  # fmt: skip
@@ -94,6 +94,7 @@ class _Run:
     left: list[tuple[str, float, float]]
     findings: list[Finding]
     suspicions: list[Suspicion]
+    misshapen: frozenset[str] = frozenset()
 
 
 def _lockstep(c: Candidate, ref: Reference, x: Sequence[int]) -> _Run:
@@ -104,7 +105,8 @@ def _lockstep(c: Candidate, ref: Reference, x: Sequence[int]) -> _Run:
     errors = [(path, error, allowed(path)) for path, error in run.errors.items()]
     if ordered := _of_another_order(c, ref, x, run.findings):
         return _Run(errors, [error for error in errors if error[0] == "10.11"], ordered, [])
-    return _Run(errors, errors, run.findings, run.projection.suspicions() if run.projection else [])
+    suspicions = run.projection.suspicions() if run.projection else []
+    return _Run(errors, errors, run.findings, suspicions, frozenset(run.misshapen))
 
 
 def _of_another_order(c: Candidate, ref: Reference, x: Sequence[int], findings: Sequence[Finding]) -> list[Finding]:

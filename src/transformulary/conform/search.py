@@ -123,17 +123,19 @@ class Search:
         wanted, tokens = self._change(self.theirs), self.ours.shape[-1]
         parts = [len(wanted) * few // tokens for few in (*FEW, tokens) if few <= tokens]
         for (having, layer), some in known.items():
-            change = partial(self._changed, having, layer)
-            if (number := fit(change, wanted, some, parts)) is not None:
-                self._shortest(having, layer, number)
+            if (number := fit(partial(self._changed, having, layer), wanted, some, parts)) is not None:
+                self._shortest(having, layer, number, [row for row, _ in some])
         return self._best()
 
-    def _shortest(self, having: Callable[[float], Mistake], layer: int, number: float) -> None:
-        """Of the numbers that leave no more than this one does, the one with the fewest digits."""
+    def _shortest(self, having: Callable[[float], Mistake], layer: int, number: float, rows: Sequence[float]) -> None:
+        """Of the numbers that leave no more than this one does: one of the table's, or the one with fewest digits."""
         value = tried(self.compute, {having(number): layer})
-        most = ENOUGH * self.error(value, self.theirs) if value is not None else 0.0
-        for short in shorter(number):
-            if self._try(((having(short), layer),)) is not None and self._tried[-1][0] <= max(most, ROUNDINGS):
+        most = max(ENOUGH * self.error(value, self.theirs) if value is not None else 0.0, ROUNDINGS)
+        for short in (*rows, *shorter(number)):
+            mistakes = ((having(short), layer),)
+            if not any(mistakes == before for _, before in self._tried):
+                self._try(mistakes)
+            if next((error for error, other in self._tried if other == mistakes), np.inf) <= most:
                 return
 
     def _changed(self, having: Callable[[float], Mistake], layer: int, number: float) -> Array:
@@ -169,7 +171,7 @@ class Search:
 
     def _change(self, value: Array) -> Array:
         """What a value differs by from ours, as some of its numbers, token by token; 0 where that is no number."""
-        change = np.zeros(np.shape(self.ours))
+        change: Array = np.zeros_like(self.ours)
         if np.shape(value) == np.shape(self.ours):
             with np.errstate(invalid="ignore"):  # minus infinity, less itself
                 change = self._scaled(value) - self._scaled(self.ours)

@@ -136,7 +136,7 @@ def read_vectors(folder: str | Path) -> dict[str, Vectors]:
     Raises DataError if there is no index, or one of something else, or of a version that this code does not know.
     """
     if not has_vectors(folder):
-        raise DataError(f"{folder} holds no vectors, which have an index.json: `transformulary vectors write` makes them.")
+        raise DataError(f"{folder} holds no vectors: `transformulary vectors write` makes them, with an index.json.")
     file = Path(folder) / "index.json"
     try:
         index = json.loads(read_text(file))

@@ -17,7 +17,8 @@ import numpy as np
 
 from transformulary.conform.candidates.attending import ATTENDING, ask_alone, output_of
 from transformulary.conform.candidates.candidate import Array, Candidate, array, most
-from transformulary.conform.candidates.pytorch import failing, logits
+from transformulary.conform.candidates.pytorch import check_signature, failing
+from transformulary.conform.candidates.returned import logits
 from transformulary.conform.dumps import precision_of
 from transformulary.conform.notes import Note
 from transformulary.errors import CandidateError
@@ -64,6 +65,8 @@ class Functions:
             raise CandidateError(f"TOKENS = {self.tokens!r}; it is 'rows' or 'columns'.")
         if self.output not in ("", "logits", "probabilities"):
             raise CandidateError(f"OUTPUT = {self.output!r}; it is 'logits' or 'probabilities'.")
+        for name, function in self.functions.items():
+            check_signature(function, SIGNATURES[name])
 
     def call(self, name: str, *args: Any) -> Any:
         """The raw result of one function, for arguments in the oracle's orientation."""
@@ -144,7 +147,7 @@ class _Calls:
         self.seen[path] = self.X + value if kind in ("mha", "mlp") and value.shape == self.X.shape else value
 
     def _value(self, kind: str, args: list[Any]) -> tuple[Array, str]:
-        """The result of a function, tokens as columns, and its precision; what is to be said of it goes to the notes."""
+        """The result of a function, tokens as columns, and its precision; what is to be said of it becomes a note."""
         result, note = self.f.call(kind, *args), None
         if kind in ATTENDING:
             result, note = output_of(kind, result, len(self.x))

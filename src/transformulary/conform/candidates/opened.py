@@ -19,7 +19,7 @@ from transformulary.conform.candidates.decoding import check_decoding
 from transformulary.conform.candidates.functions import SIGNATURES, Functions, run_functions
 from transformulary.conform.candidates.given import given_values
 from transformulary.conform.candidates.places import Table, make_table
-from transformulary.conform.candidates.pytorch import failing, watch_model
+from transformulary.conform.candidates.pytorch import check_signature, failing, watch_model
 from transformulary.conform.dumps import precision_of, read_dumps, read_index
 from transformulary.conform.reference import Reference
 from transformulary.errors import CandidateError, require
@@ -70,8 +70,13 @@ def _mapping(what: Mapping[str, Any], ref: Reference, x: Sequence[int], orientat
 
 
 def _given(
-    raw: Mapping[str, Any], kinds: Mapping[str, str], name: str, ref: Reference, x: Sequence[int],
-    orientation: str | None, ids: tuple[int, ...] | None = None,
+    raw: Mapping[str, Any],
+    kinds: Mapping[str, str],
+    name: str,
+    ref: Reference,
+    x: Sequence[int],
+    orientation: str | None,
+    ids: tuple[int, ...] | None = None,
 ) -> Candidate:
     """Values by path, with the precision of each."""
     values = {path: array(value, path) for path, value in raw.items()}
@@ -130,6 +135,10 @@ def _table(module: ModuleType, path: Path) -> Table | None:
     return make_table(found, str(path)) if "places" in found else None
 
 
+#: What a file may have beside the functions of `SIGNATURES`.
+CALLED = ("load(folder)", "tokenize(text)", "decode(model, pieces)")
+
+
 def import_file(path: Path) -> ModuleType:
     """Run the user's file; its folder is where it finds its own imports."""
     spec = spec_from_file_location(path.stem, path)
@@ -141,6 +150,8 @@ def import_file(path: Path) -> ModuleType:
             spec.loader.exec_module(module)
     finally:
         sys.path.remove(str(path.parent))
+    for usual in CALLED:
+        check_signature(getattr(module, usual.partition("(")[0], None), usual)
     return module
 
 
