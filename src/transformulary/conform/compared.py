@@ -27,7 +27,7 @@ def error_of(ours: Array, theirs: Array) -> float:
     """
     if np.shape(ours) != np.shape(theirs):
         return float("inf")
-    scale = float(np.abs(ours, where=np.isfinite(ours), out=np.zeros(np.shape(ours))).max()) or 1.0
+    scale = _largest(ours) or 1.0
     with np.errstate(invalid="ignore"):
         same = (theirs == ours) | (np.isnan(theirs) & np.isnan(ours))
         error = float(np.where(same, 0.0, np.abs(theirs - ours)).max()) / scale
@@ -35,11 +35,15 @@ def error_of(ours: Array, theirs: Array) -> float:
 
 
 def added_error(ours: Array, theirs: Array, X: Array) -> float:
-    """The error of what is added to X, beyond what the sums, which are rounded, have lost of it."""
-    lost = ROUNDED * float(np.abs(ours).max())
-    change = theirs - ours
-    change = np.sign(change) * np.maximum(np.abs(change) - lost, 0.0)
-    return error_of(ours - X, ours - X + change)
+    """The error of what is added to X; what differs no more than sums with X lose is the same."""
+    with np.errstate(invalid="ignore"):  # infinities, less themselves
+        lost = np.abs(theirs - ours) <= ROUNDED * _largest(ours)
+        return error_of(ours - X, np.where(lost, ours, theirs) - X)
+
+
+def _largest(value: Array) -> float:
+    """The size of the largest finite number."""
+    return float(np.abs(value, where=np.isfinite(value), out=np.zeros(np.shape(value))).max())
 
 
 def matrix(value: Any) -> Any:
