@@ -41,6 +41,11 @@ def added_error(ours: Array, theirs: Array, X: Array) -> float:
         return error_of(ours - X, np.where(lost, ours, theirs) - X)
 
 
+def told(error: float, allowed: float) -> bool:
+    """Whether an error says anything: rounding alone may not change the value by all of its size."""
+    return allowed < 1 or not error <= allowed
+
+
 def _largest(value: Array) -> float:
     """The size of the largest finite number."""
     return float(np.abs(value, where=np.isfinite(value), out=np.zeros(np.shape(value))).max())

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from transformulary.conform.allowance import EXACT
+from transformulary.conform.compared import told
 from transformulary.conform.diagnosis import Finding
 from transformulary.conform.mistakes import BY_KEY, Mistake
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
@@ -212,7 +213,6 @@ def rows_of(
     """Rows from (path, error, allowed) of every value compared, and the lines of Algorithm 10 that were not seen.
 
     misshapen: the paths of values that have another shape than the oracle's
-    Where rounding alone may change a value by all of its size, nothing is seen of it either.
     """
     rows: dict[str, Row] = {}
     for path, error, allowed in errors:
@@ -225,11 +225,6 @@ def rows_of(
         rows[line] = Row(line, status, (old.compared if old else 0) + 1, error, allowed, at, at in misshapen)
     rows = {f"10.{label}": Row(f"10.{label}", UNSEEN) for label in unseen} | rows
     return tuple(sorted(rows.values(), key=lambda row: _order(row.line)))
-
-
-def told(error: float, allowed: float) -> bool:
-    """Whether an error says anything: rounding alone may not change the value by all of its size."""
-    return allowed < 1 or not error <= allowed
 
 
 def line_of(path: str) -> str:

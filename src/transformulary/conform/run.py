@@ -12,14 +12,14 @@ from transformulary.conform.allowance import Allowance
 from transformulary.conform.candidates.candidate import Candidate, lowest
 from transformulary.conform.candidates.opened import candidates_of
 from transformulary.conform.candidates.places import Table, as_table
-from transformulary.conform.compared import STREAM
+from transformulary.conform.compared import STREAM, told
 from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
 from transformulary.conform.mistakes import ORDER
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.ported import check_said, conform_vectors
 from transformulary.conform.projection import Suspicion
 from transformulary.conform.reference import Reference, reference
-from transformulary.conform.report import Report, faults_of, hidden_faults, invisible_in, line_of, rows_of, told
+from transformulary.conform.report import Report, faults_of, hidden_faults, invisible_in, line_of, rows_of
 from transformulary.conform.tokens import compare_ids
 from transformulary.conform.vectors import has_vectors
 from transformulary.conform.weights import weight_notes
