@@ -9,7 +9,7 @@ import torch
 from transformulary.conform import Functions, conform
 from transformulary.conform.reference import PRESETS
 from transformulary.conform.run import ELL
-from transformulary.errors import CandidateError
+from transformulary.errors import CandidateError, UserError
 
 X = [3, 1, 4, 1, 5, 9, 2, 6]
 
@@ -323,3 +323,27 @@ def test_nan_is_a_difference():
     assert report.status == 1
     assert "not finite" in report.answer[0]
     assert "not a number, allowed" in str(report)
+
+
+@pytest.mark.parametrize(("named", "says"), [
+    ({"candidate": None}, "None is none. A candidate is a Python file"),
+    ({"candidate": 3}, "3 is none. A candidate is a Python file"),
+    ({"against": None}, "a NoneType is no model to compare with"),
+    ({"table": 3}, "table is 3; it is a Table, or a mapping with places, lower, tokens, output"),
+    ({"table": {"10.3": "norm_x:in"}}, "table has 10.3; a table has places, lower, tokens, output"),
+    ({"tokens": "0,1,2"}, "tokens = '0,1,2' must be ids from 0, whole numbers"),
+    ({"tokens": [0.9, 1.2]}, r"tokens = \[0.9, 1.2\] must be ids"),
+    ({"tokens": 3}, "tokens = 3 must be ids"),
+    ({"tokens": [1], "text": "a"}, "tokens and text were both given"),
+])  # fmt: skip
+def test_arguments_that_say_nothing(named, says):
+    """What is no candidate, model, table or list of ids is named in one line."""
+    with pytest.raises(UserError, match=says):
+        conform(**{"candidate": "ours", "against": "gpt2"} | named)
+
+
+def test_a_table_as_its_file_has_it():
+    """The places of a table may be given as a mapping with its keys."""
+    report = conform("ours", "gpt2", table={"places": {"10.3": "norm_x:in"}}, tokens=X, decoding=False)
+
+    assert [row.line for row in report.rows if row.status == "agrees"] == ["10.3", "10.11"]

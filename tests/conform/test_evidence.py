@@ -19,9 +19,7 @@ X = [3, 1, 4, 1, 5, 9, 2, 6]
 def test_a_value_of_many_numbers():
     """Two mistakes are found in more numbers than are looked at, beside one that gives no numbers."""
     ours = np.zeros((NUMBERS // 2 + 1, 3))
-    changes = dict(
-        zip(("no-mask", "no-b_o", "no-W_o"), (np.eye(*ours.shape), np.ones(ours.shape), np.nan), strict=True)
-    )
+    changes = {"no-mask": np.eye(*ours.shape), "no-b_o": np.ones(ours.shape), "no-W_o": np.nan}
     mistakes = [BY_KEY[key] for key in changes]
 
     found = Search(
@@ -43,9 +41,8 @@ def test_no_numbers_are_no_evidence(strange):
 
 def masked_by(number):
     def mha(Y, Z, weights, mask):
-        Q, K, V = (
-            Y @ W.T + b for W, b in ((weights.W_q, weights.b_q), (weights.W_k, weights.b_k), (weights.W_v, weights.b_v))
-        )
+        w = vars(weights)
+        Q, K, V = (Y @ w[f"W_{q}"].T + w[f"b_{q}"] for q in "qkv")
         heads = [
             softmax(np.where(mask, q @ k.T / np.sqrt(q.shape[-1]), number)) @ v
             for q, k, v in zip(*(np.split(each, weights.H, -1) for each in (Q, K, V)), strict=True)

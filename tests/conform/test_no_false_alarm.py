@@ -8,6 +8,7 @@ import huggingface as hf
 from formats import test_gguf as gguf
 from formats.test_mathformer import FILES, folder
 from transformulary.conform import conform
+from transformulary.errors import CheckpointError
 
 SMALL = {"vocab_size": 61, "bos_token_id": None, "eos_token_id": None}
 LLAMA = SMALL | {
@@ -149,3 +150,42 @@ def test_sums_of_many_terms(tmp_path):
     report = conform(transformers.GPT2LMHeadModel.from_pretrained(tmp_path), tmp_path, tokens=tokens(0))
 
     assert report.status == 0, report
+
+
+def changed(source, folder, change):
+    """A checkpoint whose tensors are changed: change(name, tensor)."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(source)
+    with torch.no_grad():
+        for name, tensor in model.named_parameters():
+            tensor.copy_(change(name, tensor))
+    model.save_pretrained(folder)
+    return folder
+
+
+def test_an_embedding_that_dwarfs_what_is_added(checkpoints, tmp_path):
+    """What a line adds to an X that is ten thousand million times as large loses digits in the sum."""
+    path = changed(checkpoints("gpt2", 0), tmp_path, lambda name, t: t * 1e10 if "wte" in name else t)
+
+    report = conform("transformers", path, decoding=False)
+
+    assert report.status == 0, report
+
+
+def test_a_line_that_rounding_may_change_altogether(checkpoints, tmp_path):
+    """Of such a line nothing is known: it is not seen, and its error is no agreement."""
+    path = changed(checkpoints("llama", 0), tmp_path, lambda name, t: t * 1e25)
+
+    report = conform("transformers", path, decoding=False)
+
+    assert report.status == 0, report
+    assert report.unseen == ("5", "7", "10")
+    assert report.agreement < 1e-6
+
+
+@pytest.mark.parametrize("strange", ["nan", "inf", "-inf"])
+def test_a_damaged_checkpoint(checkpoints, tmp_path, strange):
+    """A number of the reference that is not finite is the checkpoint's fault, and no candidate's."""
+    path = changed(checkpoints("gpt2", 0), tmp_path, lambda name, t: t + float(strange))
+
+    with pytest.raises(CheckpointError, match=f"{path}: theta's W_e has a number that is not finite"):
+        conform("transformers", path)

@@ -129,7 +129,9 @@ def test_agreement_is_status_0(capsys):
     (["nowhere.py"], "there is no nowhere.py"),
     (["ours", "--against", "nowhere"], "nowhere"),
     (["ours", "--against", "gtp2"], "Without a checkpoint, take one of paper, gpt2, llama."),
-    (["ours", "--tokens", "a"], "must be ids such as 1,2,3"),
+    (["ours", "--tokens", "a"], "'a' is no list of token ids; write them like 15496,11,995"),
+    (["ours", "--tokens", "1,,2"], "'1,,2' is no list of token ids"),
+    (["ours", "--tokens", "1 2"], "'1 2' is no list of token ids"),
     (["ours", "--text", "hi"], "has no tokenizer"),
     (["ours", "--tokens", "99"], "99"),
 ])  # fmt: skip

@@ -8,9 +8,9 @@ import pytest
 from conform.test_vectors import dumped
 from transformulary.cli import main
 from transformulary.conform import cases as making
-from transformulary.conform.vectors import (
-    read_vectors,
-)
+from transformulary.conform import compare_vectors, conform
+from transformulary.conform.vectors import read_vectors
+from transformulary.errors import DataError
 
 
 def against(vectors, *args):
@@ -78,3 +78,25 @@ def test_the_command_cannot_compare(args, says, vectors, tmp_path, capsys, monke
     status = against(vectors, *args)
 
     assert (status, capsys.readouterr().err) == (2, f"transformulary conform: {says}\n")
+
+
+def test_conform_compares_vectors_too(vectors, tmp_path):
+    """In Python as on the command line, a folder of vectors may be what is right."""
+    dumped(read_vectors(vectors)["5-paper"], tmp_path / "5-paper")
+
+    report = conform(tmp_path, vectors)
+
+    assert report.status == 0
+    assert {row.line for row in report.rows} == {"5-paper"}
+
+
+def test_what_cannot_be_compared_in_python(vectors, tmp_path):
+    """Arguments that mean nothing, and places where no vectors are: one line."""
+    for call, says in (
+        (lambda: conform(tmp_path, vectors, tokens=[1]), "tokens says nothing about vectors"),
+        (lambda: conform({}, vectors), "is no folder"),
+        (lambda: compare_vectors(tmp_path, vectors, precision="float8"), "precision = 'float8' is none of float64"),
+        (lambda: compare_vectors(tmp_path, tmp_path), "holds no vectors"),
+    ):
+        with pytest.raises(DataError, match=says):
+            call()

@@ -244,3 +244,11 @@ def _discard_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def token_ids(text: str) -> list[int]:
+    """What --tokens says, as argparse's `type`."""
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of token ids; write them like 15496,11,995") from None

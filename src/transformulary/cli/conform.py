@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transformulary.cli import MODEL_HELP
+from transformulary.cli import MODEL_HELP, token_ids
 
 if TYPE_CHECKING:
     from transformulary.conform.report import Report
@@ -32,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     given = parser.add_mutually_exclusive_group()
     given.add_argument("--text", metavar="TEXT", default="", help="what both read (default: 11 ids)")
-    given.add_argument("--tokens", metavar="1,2,3", help="its token ids, from 0 (default: 11 ids)")
+    given.add_argument("--tokens", metavar="1,2,3", type=token_ids, help="its token ids, from 0 (default: 11 ids)")
     parser.add_argument(
         "--places", metavar="FILE.toml", help="where a PyTorch model shows its lines (default: by class)"
     )
@@ -76,7 +76,7 @@ def _of_model(args: argparse.Namespace) -> "Report":
     return conform(
         args.candidate,
         args.against,
-        tokens=_ids(args.tokens),
+        tokens=args.tokens,
         text=args.text,
         table=read_table(args.places) if args.places else None,
         rename=_rename(args.rename),
@@ -86,11 +86,9 @@ def _of_model(args: argparse.Namespace) -> "Report":
 
 
 def _of_vectors(args: argparse.Namespace) -> "Report":
-    from transformulary.conform.ported import conform_vectors
-    from transformulary.errors import DataError
+    from transformulary.conform.ported import check_said, conform_vectors
 
-    if said := [option for option in ("text", "tokens", "places") if getattr(args, option)]:
-        raise DataError(f"--{said[0]} says nothing about vectors, whose inputs are in their files. Leave it out.")
+    check_said({f"--{option}": bool(getattr(args, option)) for option in ("text", "tokens", "places")})
     return conform_vectors(args.candidate, args.against, _rename(args.rename), tokens=args.tokens_as or "columns")
 
 
@@ -101,17 +99,6 @@ def _propose(args: argparse.Namespace) -> int:
     print(draft)
     print("Save this as places.toml, correct it, and give it to --places places.toml.", file=sys.stderr)
     return 0
-
-
-def _ids(text: str | None) -> list[int] | None:
-    from transformulary.errors import TokenError
-
-    if text is None:
-        return None
-    try:
-        return [int(v) for v in text.replace(",", " ").split()]
-    except ValueError:
-        raise TokenError(f"--tokens {text!r} must be ids such as 1,2,3.") from None
 
 
 def _rename(file: str | None) -> dict[str, str | None] | None:

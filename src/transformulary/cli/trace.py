@@ -11,7 +11,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from transformulary.cli import MODEL_HELP
+from transformulary.cli import MODEL_HELP, token_ids
 from transformulary.errors import TokenError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("model", metavar="MODEL", help=MODEL_HELP)
     given = parser.add_mutually_exclusive_group(required=True)
     given.add_argument("--text", metavar="TEXT", help="what the model reads, by its own tokenizer")
-    given.add_argument("--tokens", metavar="IDS", type=_ids, help="token ids instead, from 0: 15496,11,995")
+    given.add_argument("--tokens", metavar="IDS", type=token_ids, help="token ids instead, from 0: 15496,11,995")
     add("--out", metavar="DIR", required=True, help="the folder to write, which must not exist, or be empty")
     add(
         "--at",
@@ -74,13 +74,6 @@ def run(args: argparse.Namespace) -> int:
     )
     print(json.dumps(index, ensure_ascii=False) if args.json else _summary(index, args.out))
     return 0
-
-
-def _ids(text: str) -> list[int]:
-    try:
-        return [int(word) for word in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of token ids; write them like 15496,11,995") from None
 
 
 def _tokens(described: "Described", args: argparse.Namespace) -> list[int]:

@@ -15,6 +15,8 @@ Array = NDArray[Any]
 #: Lines that add to the residual stream: what they add is compared as well, since beside X it may be small.
 INCREMENTS = frozenset({"6", "8"})
 STREAM = INCREMENTS | {"3", "3a"}
+#: What sums lose by rounding at most, relative to the largest: other orders lose more than one rounding.
+ROUNDED = 8 * 2.0**-53
 
 
 def error_of(ours: Array, theirs: Array) -> float:
@@ -25,11 +27,28 @@ def error_of(ours: Array, theirs: Array) -> float:
     """
     if np.shape(ours) != np.shape(theirs):
         return float("inf")
-    scale = float(np.abs(ours, where=np.isfinite(ours), out=np.zeros(np.shape(ours))).max()) or 1.0
+    scale = _largest(ours) or 1.0
     with np.errstate(invalid="ignore"):
         same = (theirs == ours) | (np.isnan(theirs) & np.isnan(ours))
         error = float(np.where(same, 0.0, np.abs(theirs - ours)).max()) / scale
     return error if error == error else float("inf")
+
+
+def added_error(ours: Array, theirs: Array, X: Array) -> float:
+    """The error of what is added to X; what differs no more than sums with X lose is the same."""
+    with np.errstate(invalid="ignore"):  # infinities, less themselves
+        lost = np.abs(theirs - ours) <= ROUNDED * _largest(ours)
+        return error_of(ours - X, np.where(lost, ours, theirs) - X)
+
+
+def told(error: float, allowed: float) -> bool:
+    """Whether an error says anything: rounding alone may not change the value by all of its size."""
+    return allowed < 1 or not error <= allowed
+
+
+def _largest(value: Array) -> float:
+    """The size of the largest finite number."""
+    return float(np.abs(value, where=np.isfinite(value), out=np.zeros(np.shape(value))).max())
 
 
 def matrix(value: Any) -> Any:
@@ -52,7 +71,7 @@ class Comparison:
         """The error of a value, and of what its line adds, whichever is larger."""
         error, base = error_of(ours, theirs), self.base(path)
         if base is not None and np.shape(base) == np.shape(theirs):
-            return max(error, error_of(ours - base, theirs - base))
+            return max(error, added_error(ours, theirs, base))
         return error
 
     def base(self, path: str) -> Array | None:

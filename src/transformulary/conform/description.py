@@ -72,9 +72,8 @@ def describe(
         return _shapes(np.shape(ours), np.shape(theirs))
     masked = np.isneginf(ours)
     if (open_ := masked & ~np.isneginf(theirs)).any():
-        low, high = (f"{end(theirs[open_]):.4g}" for end in (np.min, np.max))
-        numbers = low if high == low else f"{low} to {high}"
-        return f"{int(open_.sum())} of {int(masked.sum())} masked numbers are {numbers}, not minus infinity"
+        span = " to ".join(dict.fromkeys(f"{end(theirs[open_]):.4g}" for end in (np.min, np.max)))
+        return f"{int(open_.sum())} of {int(masked.sum())} masked numbers are {span}, not minus infinity"
     ours, theirs = np.where(masked, 0.0, ours), np.where(masked, 0.0, theirs)
     if ours.ndim != 2 or not np.isfinite(ours).all():
         return "all of it differs"

@@ -208,7 +208,7 @@ def precision_of(value: Any) -> str:
 
 
 def read_safetensors(file: Path) -> dict[str, Array]:
-    """Every tensor of a safetensors file; bfloat16 as float32, as `precision_of` knows.  Raises CheckpointError."""
+    """Every tensor of a safetensors file; bfloat16 as float32, which `precision_of` knows.  Raises CheckpointError."""
     entries = read_header(file)
     with file.open("rb") as opened:
         start = 8 + int.from_bytes(opened.read(8), "little")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from transformulary.conform.allowance import Allowance
-from transformulary.conform.compared import INCREMENTS, error_of, matrix
+from transformulary.conform.compared import INCREMENTS, added_error, error_of, matrix
 from transformulary.conform.diagnosis import value_lines
 from transformulary.errors import ConfigError
 from transformulary.nn import DTransformer, evaluating
@@ -161,7 +161,7 @@ def lockstep(
         theirs = seen[path]
         lines[label].add(path, error_of(matrix(ours), theirs), bound(path))
         if label in INCREMENTS:
-            lines[label].add(path, error_of(ours - stream[-1], theirs - stream[-1]), bound(path))
+            lines[label].add(path, added_error(ours, theirs, stream[-1]), bound(path))
         if label in INCREMENTS | {"3", "3a"}:
             stream.append(theirs)
         return list(theirs.T) if label == "2" else theirs

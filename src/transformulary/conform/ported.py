@@ -9,6 +9,7 @@ from pathlib import Path
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN
 from transformulary.conform.report import Report, Row
 from transformulary.conform.vectors import compare_vectors, read_vectors
+from transformulary.errors import DataError
 
 #: What `compare_vectors` says of a value -> what a report says.
 STATES = {"pass": AGREES, "differ": DIFFERS, "missing": UNSEEN}
@@ -52,6 +53,12 @@ class Ported(Report):
 
     def _of(self, case: str, state: str) -> list[Row]:
         return [row for row in self.rows if (row.line, row.status) == (case, state)]
+
+
+def check_said(said: Mapping[str, bool]) -> None:
+    """Raise DataError for an argument that was given, by name, and has no meaning where vectors are compared."""
+    if names := [name for name, given in said.items() if given]:
+        raise DataError(f"{names[0]} says nothing about vectors, whose inputs are in their files. Leave it out.")
 
 
 def conform_vectors(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from transformulary.conform.theta import theta_of
@@ -14,6 +15,7 @@ from transformulary.formats import describe, open_source, theta_source
 from transformulary.models import save
 from transformulary.nn import DTransformer
 from transformulary.oracle import Theta, theta_from
+from transformulary.oracle.rulings import damaged
 from transformulary.paper import DTransformerConfig
 from transformulary.tokens import load_tokenizer
 
@@ -56,10 +58,15 @@ PRESETS: dict[str, DTransformerConfig] = {
 def reference(against: Any, seed: int = 0) -> Reference:
     """The reference that `against` means: what `open_source` finds, the name of a preset, or a Reference.
 
-    Raises CheckpointError if a folder does not hold a model.
+    Raises CheckpointError if a folder does not hold a model, or one with a number that is not finite.
     """
     if isinstance(against, Reference):
         return against
+    if not isinstance(against, str | Path):
+        raise CheckpointError(
+            f"a {type(against).__name__} is no model to compare with: it is the name or folder of one, a Reference, "
+            f"or one of {', '.join(PRESETS)}."
+        )
     if str(against) in PRESETS and not Path(against).exists():
         model = random_model(PRESETS[str(against)], seed)
         return Reference(str(against), model.config, theta_of(model), model=model)
@@ -70,9 +77,12 @@ def reference(against: Any, seed: int = 0) -> Reference:
             raise
         raise CheckpointError(f"{error} Without a checkpoint, take one of {', '.join(PRESETS)}.") from None
     config, array = theta_source(source)
+    theta = theta_from(config, array)
+    if strange := next((name for name, numbers in theta.items() if not np.isfinite(numbers).all()), ""):
+        raise CheckpointError(f"{against}: {damaged(strange)}")
     tokenizer = load_tokenizer(describe(source))
     folder = source.path if source.path.suffix == ".gguf" else source.folder
-    return Reference(str(against), config, theta_from(config, array), tokenizer, folder)
+    return Reference(str(against), config, theta, tokenizer, folder)
 
 
 def random_model(config: DTransformerConfig, seed: int = 0) -> DTransformer:

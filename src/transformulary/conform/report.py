@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from transformulary.conform.allowance import EXACT
+from transformulary.conform.compared import told
 from transformulary.conform.diagnosis import Finding
 from transformulary.conform.mistakes import BY_KEY, Mistake
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
@@ -118,8 +119,7 @@ class Report:
             these = "this one change" if len(self.faults) == 1 else f"these {len(self.faults)} changes"
             what = "everything that was seen" if self.unseen else "everything"
             said.append(f"With {these} {what} agrees to {self.agreement:.0e}.")
-        if not any("mask" in fault.says for fault in self.faults):
-            said += [f"Masks: {n.says}." for n in self.notes if (n.kind, n.status) == ("masks", UNSEEN)]
+        said += [f"{n.kind.capitalize()}: {n.says}." for n in self.notes if (n.kind, n.status) == ("masks", UNSEEN)]
         if self.unseen:
             said.append(f"Not seen by themselves: {_lines_of_10(self.unseen)}.")
         if n := len(self.invisible):
@@ -213,7 +213,6 @@ def rows_of(
     """Rows from (path, error, allowed) of every value compared, and the lines of Algorithm 10 that were not seen.
 
     misshapen: the paths of values that have another shape than the oracle's
-    Where rounding alone may change a value by all of its size, nothing is seen of it either.
     """
     rows: dict[str, Row] = {}
     for path, error, allowed in errors:
@@ -222,9 +221,9 @@ def rows_of(
         status = DIFFERS if not error <= allowed or (old and old.status == DIFFERS) else AGREES
         worse = old is None or not error / allowed <= old.error / old.allowed
         error, allowed, at = (error, allowed, path) if worse or old is None else (old.error, old.allowed, old.at)
-        status = UNSEEN if status == AGREES and allowed >= 1 else status
+        status = status if told(error, allowed) else UNSEEN
         rows[line] = Row(line, status, (old.compared if old else 0) + 1, error, allowed, at, at in misshapen)
-    rows |= {f"10.{label}": Row(f"10.{label}", UNSEEN) for label in unseen}
+    rows = {f"10.{label}": Row(f"10.{label}", UNSEEN) for label in unseen} | rows
     return tuple(sorted(rows.values(), key=lambda row: _order(row.line)))
 
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import index
+from pathlib import Path
 from typing import Any
 
 from transformulary.conform.allowance import Allowance
 from transformulary.conform.candidates.candidate import Candidate, lowest
 from transformulary.conform.candidates.opened import candidates_of
-from transformulary.conform.candidates.places import Table
-from transformulary.conform.compared import STREAM
+from transformulary.conform.candidates.places import Table, as_table
+from transformulary.conform.compared import STREAM, told
 from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
 from transformulary.conform.mistakes import ORDER
-from transformulary.conform.notes import AGREES, DIFFERS, Note
+from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
+from transformulary.conform.ported import check_said, conform_vectors
 from transformulary.conform.projection import Suspicion
 from transformulary.conform.reference import Reference, reference
 from transformulary.conform.report import Report, faults_of, hidden_faults, invisible_in, line_of, rows_of
 from transformulary.conform.tokens import compare_ids
+from transformulary.conform.vectors import has_vectors
 from transformulary.conform.weights import weight_notes
 from transformulary.errors import CandidateError, TokenError
 
@@ -31,7 +35,7 @@ def conform(
     *,
     tokens: Sequence[int] | None = None,
     text: str = "",
-    table: Table | None = None,
+    table: Table | Mapping[str, Any] | None = None,
     rename: Mapping[str, str | None] | None = None,
     orientation: str | None = None,
     decoding: bool = True,
@@ -42,20 +46,26 @@ def conform(
         candidate: a `torch.nn.Module`; a Python file (of functions, or with `load(folder)`); a folder or file of
             dumps; a checkpoint's folder or GGUF file; "transformers" or "ours": that library's model of the reference's
             folder; {path: array}; `Functions`; a `Candidate`.
-        against: a folder with a checkpoint, "paper", "gpt2" or "llama" (tiny, random parameters), or a `Reference`.
+        against: a folder with a checkpoint, "paper", "gpt2" or "llama" (tiny, random parameters), or a `Reference`; or
+            a folder of golden vectors, if the candidate is a folder of dumps.
         tokens: ids from 0; text: what the reference's tokenizer makes ids of.  Default: 11 ids.
-        table: where a PyTorch model shows its lines; default: the built-in table of its class.
+        table: where a PyTorch model shows its lines, also as a mapping with what its TOML file has; default: the
+            built-in table of its class.
         rename: names of dumps -> paths.
         orientation: what tokens are in values and dumps, "columns" or "rows"; default: as the shapes say.
         decoding: whether a PyTorch model is also run with its cache, padded and in a batch.
 
     Raises:
-        CandidateError: the candidate cannot be run or shows nothing; CheckpointError, TokenError: as `load`, `encode`.
+        CandidateError: the candidate cannot be run or shows nothing; CheckpointError, TokenError: as `load`, `encode`;
+        DataError: as `conform_vectors`.
     """
+    if isinstance(against, str | Path) and has_vectors(against):
+        check_said({"tokens": tokens is not None, "text": bool(text), "table": table is not None})
+        return conform_vectors(candidate, against, rename, orientation or "columns")
     ref = reference(against)
     x = input_ids(ref, tokens, text)
     found = candidates_of(
-        candidate, ref, x, text=text, table=table, rename=rename, orientation=orientation, decoding=decoding
+        candidate, ref, x, text=text, table=as_table(table), rename=rename, orientation=orientation, decoding=decoding
     )
     notes = [note for c in found for note in _notes(c, ref, x, text)]
     runs = [_lockstep(c, ref, x) for c in found]
@@ -63,7 +73,7 @@ def conform(
     left = [error for run in runs for error in run.left]
     findings = [finding for run in runs for finding in run.findings]
     suspicions = [suspicion for run in runs for suspicion in run.suspicions]
-    seen = {line_of(path) for path, _, _ in errors}
+    seen = {row.line for row in rows_of(errors, ()) if row.status != UNSEEN}
     if not errors and not notes:
         raise CandidateError(f"{found[0].name} shows no line of Algorithm 10; there is nothing to compare.")
     unseen = [] if "10.1" in seen else _unseen(ref, seen)
@@ -121,12 +131,17 @@ def _unseen(ref: Reference, seen: set[str]) -> list[str]:
 def input_ids(ref: Reference, tokens: Sequence[int] | None, text: str) -> list[int]:
     """The ids to compare on: those given, those of the text, or a few that differ.  Raises TokenError."""
     c = ref.config
+    if tokens is not None and text:
+        raise TokenError("tokens and text were both given, and both say what is read: leave one out.")
     if tokens is None and text and ref.tokenizer is None:
         raise TokenError(f"{ref.name} has no tokenizer that we read: give the ids of the text with --tokens.")
     if tokens is None:
         usual = [(7 * t * t + 3 * t + 1) % c.N_V for t in range(min(ELL, c.ell_max))]
         tokens = ref.tokenizer.encode(text) if text else usual
-    x = [int(v) for v in tokens]
+    try:
+        x = [index(v) for v in tokens]
+    except TypeError:
+        raise TokenError(f"tokens = {tokens!r:.60} must be ids from 0, whole numbers such as [1, 2, 3].") from None
     if strange := [v for v in x if not 0 <= v < c.N_V]:
         raise TokenError(f"id {strange[0]} is no token of {ref.name}: ids go from 0 to N_V - 1 = {c.N_V - 1}.")
     if not x or (len(x) > c.ell_max and c.positions == "learned"):
@@ -180,4 +195,4 @@ def _agreement(errors: Sequence[tuple[str, float, float]], findings: Sequence[Fi
     if any(not finding.mistakes for finding in findings):
         return None
     wrong = {finding.path: finding.remaining for finding in findings}
-    return max((wrong.get(path, error) for path, error, _ in errors), default=0.0)
+    return max((wrong.get(path, error) for path, error, allowed in errors if told(error, allowed)), default=0.0)

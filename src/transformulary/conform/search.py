@@ -130,7 +130,7 @@ class Search:
     def _shortest(self, having: Callable[[float], Mistake], layer: int, number: float, rows: Sequence[float]) -> None:
         """Of the numbers that leave no more than this one does: one of the table's, or the one with fewest digits."""
         value = tried(self.compute, {having(number): layer})
-        most = max(ENOUGH * self.error(value, self.theirs) if value is not None else 0.0, EXACT)
+        most = max(ENOUGH * self.error(value, self.theirs) if value is not None else 0.0, ROUNDINGS)
         for short in (*rows, *shorter(number)):
             mistakes = ((having(short), layer),)
             if not any(mistakes == before for _, before in self._tried):
@@ -171,12 +171,12 @@ class Search:
 
     def _change(self, value: Array) -> Array:
         """What a value differs by from ours, as some of its numbers, token by token; 0 where that is no number."""
-        change: Array = np.zeros(np.shape(self.ours))
+        change: Array = np.zeros_like(self.ours)
         if np.shape(value) == np.shape(self.ours):
             with np.errstate(invalid="ignore"):  # minus infinity, less itself
                 change = self._scaled(value) - self._scaled(self.ours)
-        numbers = np.where(np.isfinite(change), change, 0.0).T.ravel()
-        return numbers[:: -(-numbers.size // NUMBERS)]
+        change = np.where(np.isfinite(change), change, 0.0).T.ravel()
+        return change[:: -(-change.size // NUMBERS)]
 
     def _scaled(self, value: Array) -> Array:
         if not self.logs:

@@ -133,8 +133,10 @@ def has_vectors(folder: str | Path) -> bool:
 def read_vectors(folder: str | Path) -> dict[str, Vectors]:
     """{name: case} of the vectors in a folder, in the order of the index; no tensor is read yet.
 
-    Raises DataError if the index is none, or of a version that this code does not know; OSError without one.
+    Raises DataError if there is no index, or one of something else, or of a version that this code does not know.
     """
+    if not has_vectors(folder):
+        raise DataError(f"{folder} holds no vectors: `transformulary vectors write` makes them, with an index.json.")
     file = Path(folder) / "index.json"
     try:
         index = json.loads(read_text(file))
@@ -187,9 +189,11 @@ def compare_vectors(
     name that no case has, or `dumps` is no folder.
     """
     cases = read_vectors(vectors)
-    if not Path(dumps).is_dir():
+    if precision not in (None, *UNIT_ROUNDOFF):
+        raise DataError(f"precision = {precision!r} is none of {', '.join(UNIT_ROUNDOFF)}.")
+    if not (isinstance(dumps, str | Path) and Path(dumps).is_dir()):
         raise DataError(
-            f"{dumps} is no folder. What is compared with vectors is one that holds, by case, what was dumped."
+            f"{dumps!s:.60} is no folder. What is compared with vectors is one that holds, by case, what was dumped."
         )
     found = {_case_of(place): place for place in sorted(Path(dumps).iterdir()) if not place.name.startswith(".")}
     if unknown := [name for name in found if name not in cases]:

@@ -147,7 +147,7 @@ class _Calls:
         self.seen[path] = self.X + value if kind in ("mha", "mlp") and value.shape == self.X.shape else value
 
     def _value(self, kind: str, args: list[Any]) -> tuple[Array, str]:
-        """The result of a function, tokens as columns, and its precision; what is to be said of it is noted."""
+        """The result of a function, tokens as columns, and its precision; what is to be said of it becomes a note."""
         result, note = self.f.call(kind, *args), None
         if kind in ATTENDING:
             result, note = output_of(kind, result, len(self.x))

@@ -47,12 +47,12 @@ def candidates_of(
         return [_mapping(what, ref, x, orientation)] if not _callables(what) else candidates_of(Functions(what), ref, x)
     if str(what) in LIBRARIES:
         return [_watched(of_folder(ref, LIBRARIES[str(what)]), ref, x, table, str(what), decoding)]
-    path = Path(what)
-    if what == "" or not path.exists():
+    if not isinstance(what, str | Path) or what == "" or not Path(what).exists():
+        missing = f"there is no {what or repr('')}" if isinstance(what, str | Path) else f"{what!r:.60} is none"
         raise CandidateError(
-            f"there is no {what or repr('')}. A candidate is a Python file, dumps, a model's folder, "
-            f"or {' or '.join(LIBRARIES)}."
+            f"{missing}. A candidate is a Python file, dumps, a model's folder, or {' or '.join(LIBRARIES)}."
         )
+    path = Path(what)
     if path.suffix == ".py":
         return _python(path, ref, x, text, table, decoding)
     if path.suffix == ".gguf" or (path / "config.json").is_file():

@@ -96,6 +96,15 @@ def read_table(file: str | Path) -> Table:
     return make_table(content, str(file))
 
 
+def as_table(table: Any) -> Table | None:
+    """A Table, from a mapping too, which has what the TOML file has.  Raises CandidateError."""
+    if table is None or isinstance(table, Table):
+        return table
+    if isinstance(table, Mapping):
+        return make_table(table, "table")
+    raise CandidateError(f"table is {table!r:.60}; it is a Table, or a mapping with places, lower, tokens, output.")
+
+
 def make_table(content: Mapping[str, Any], where: str) -> Table:
     """A table from what a user wrote.  Raises CandidateError for keys and places that nobody knows."""
     if unknown := set(content) - {"places", "lower", "tokens", "output"}:
