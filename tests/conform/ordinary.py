@@ -5,6 +5,7 @@ by hand where an engineer would make it, at a layer or, for 0, everywhere.
 """
 
 import math
+import re
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -43,11 +44,15 @@ class Sizes:
     def has(self, layer, key):
         return self.faults.get(key, -1) in (0, layer)
 
+    def number(self, layer, key, usual=None):
+        """The number of a fault whose name ends in one, "eps-1e-05"; else the usual one."""
+        found = (name.removeprefix(f"{key}-") for name in self.faults if self.has(layer, name))
+        return next((float(number) for number in found if re.fullmatch(r"[\d.]+(e[-+]\d+)?", number)), usual)
+
 
 GPT, LLAMA = Sizes(), Sizes(llama=True, kv_heads=2, eps=1e-6, windows=(None,), act="silu")
 QWEN = replace(LLAMA, qk_norm=True)
 NEO, GEMMA = Sizes(scaled=False), Sizes(embedding_scaled=True)
-EPSILONS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-12)
 
 
 class Norm(nn.Module):
@@ -57,6 +62,7 @@ class Norm(nn.Module):
         super().__init__()
         width = width or s.width
         self.llama, self.eps, self.slot, self.has = s.llama, s.eps, slot, partial(s.has, layer)
+        self.number = partial(s.number, layer)
         self.weight = nn.Parameter(torch.ones(width))
         self.bias = None if s.llama else nn.Parameter(torch.zeros(width))
 
@@ -73,7 +79,9 @@ class Norm(nn.Module):
 
     def once(self, x, of, dim):
         has, p = self.has, "rms-" if self.llama else ""
-        eps = next((e for e in EPSILONS if has(f"{p}eps-{e:g}")), 0.0 if has(f"{p}no-eps") else self.eps)
+        eps = self.number(f"{p}eps", 0.0 if has(f"{p}no-eps") else self.eps)
+        x = x.half().to(x.dtype) if has("rms-of-half" if self.llama else "norm-of-half") else x
+        x = x.bfloat16().to(x.dtype) if has("rms-of-bfloat16" if self.llama else "norm-of-bfloat16") else x
         mean = x.mean(dim, keepdim=True)
         if self.llama:
             centred = x - mean if has("layer-norm-for-rms") else x
@@ -100,6 +108,7 @@ class Attention(nn.Module):
     def __init__(self, s, layer):
         super().__init__()
         self.s, self.has, self.d, self.layer = s, partial(s.has, layer), s.width // s.heads, layer
+        self.number = partial(s.number, layer)
         bias = not s.llama
         self.q = nn.Linear(s.width, s.heads * self.d, bias=bias)
         self.k = nn.Linear(s.width, s.kv_heads * self.d, bias=bias)
@@ -119,14 +128,16 @@ class Attention(nn.Module):
         B, T, _ = y.shape
         if self.has("heads-interleaved"):
             return y.view(B, T, self.d, heads).permute(0, 3, 1, 2)
+        if self.has("heads-unsplit") or self.has("heads-unsplit-unmerged"):
+            return y.view(B, heads, T, self.d)
         return y.view(B, T, heads, self.d).transpose(1, 2)
 
     def rope(self, y, offset=0):
         s, T = self.s, y.shape[2]
-        base = next((b for b in (10000, 500000, 1000000) if self.has(f"rope-base-{b}")), s.base)
+        base = self.number("rope-base", s.base)
         over = s.width if self.has("rope-d_e") else self.d
         freq = base ** (-torch.arange(0, self.d, 2, dtype=y.dtype) / over)
-        angle = (torch.arange(T, dtype=y.dtype) + offset)[:, None] * freq
+        angle = (torch.arange(T, dtype=y.dtype) + offset)[:, None] / self.number("rope-slower", 1) * freq
         cos, sin = angle.cos(), angle.sin() * (-1 if self.has("rope-backwards") else 1)
         if self.has("rope-neighbours"):
             a, b = y[..., 0::2], y[..., 1::2]
@@ -190,7 +201,8 @@ class Attention(nn.Module):
         B, H, T, d = y.shape
         if has("heads-merged-interleaved"):
             return self.output(y.permute(0, 2, 3, 1).reshape(B, T, H * d))
-        y = y.reshape(B, T, H * d) if has("heads-not-merged") else y.transpose(1, 2).reshape(B, T, H * d)
+        unmerged = has("heads-not-merged") or has("heads-unsplit-unmerged")
+        y = y.reshape(B, T, H * d) if unmerged else y.transpose(1, 2).reshape(B, T, H * d)
         return self.output(y)
 
     def mix(self, q, k):
@@ -200,6 +212,10 @@ class Attention(nn.Module):
         scale = 1 / self.d if has("scale-no-root") else math.sqrt(self.d) if has("scale-inverted") else scale
         scale = 1 / math.sqrt(self.s.width) if has("scale-of-d_e") else scale
         scale = 1 / self.s.width if has("scale-d_e-no-root") else scale
+        by = self.number("scale-by")
+        scale = 1 / by if by else scale
+        if unscaled := self.number("mask-unscaled"):
+            return ((q @ k.transpose(-2, -1)).masked_fill(~self.mask(T), -unscaled) * scale).softmax(-1)
         scores, keep = q @ k.transpose(-2, -1) * scale, self.mask(T)
         if has("no-softmax"):
             return scores.masked_fill(~keep, 0)
@@ -207,13 +223,7 @@ class Attention(nn.Module):
             return scores.softmax(-1).masked_fill(~keep, 0)
         if has("mask-added"):
             return (scores - 1e4 * ~keep).softmax(-1)
-        fill = (
-            0.0
-            if has("mask-zero")
-            else -1e9
-            if has("mask-strict-finite")
-            else next((-float(n) for n in (1, 5, 10, 20, 100) if has(f"mask-finite-{n}")), -torch.inf)
-        )
+        fill = -1e9 if has("mask-strict-finite") else -self.number("mask-finite", 0.0 if has("mask-zero") else torch.inf)
         return scores.masked_fill(~keep, fill).softmax(-2 if has("softmax-over-queries") else -1)
 
     def output(self, y):
@@ -286,12 +296,15 @@ class Head(nn.Module):
 
     def __init__(self, s):
         super().__init__()
-        self.has = partial(s.has, 0)
+        self.has, self.eps = partial(s.has, 0), s.eps
         self.weight = nn.Parameter(torch.zeros(s.vocab, s.width))
         self.bias = None if s.llama else nn.Parameter(torch.zeros(s.vocab))
 
     def forward(self, x):
         x = x / math.sqrt(x.shape[-1]) if self.has("logits-scaled") else x
+        if self.has("norm-after-final"):
+            norm = F.layer_norm if self.bias is not None else F.rms_norm
+            x = norm(x, x.shape[-1:], eps=self.eps)
         logits = F.linear(x, self.weight, None if self.has("no-b_u") else self.bias)
         if self.has("softmax-over-tokens"):
             return logits.softmax(-2)
@@ -323,6 +336,7 @@ class Ordinary(nn.Module):
                 else t + self.has("positions-from-1") + 2 * self.has("positions-from-2")
             )
             t = (t - 1) % self.s.context if self.has("positions-before") else t
+            t = t + self.s.context - len(t) if self.has("positions-right") else t
             e = e + self.wpe(t)
         for block in self.blocks:
             e = block(e)

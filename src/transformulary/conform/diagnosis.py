@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from transformulary.conform.compared import Comparison, matrix
 from transformulary.conform.description import Base, Heads, describe
-from transformulary.conform.mistakes import BY_KEY, MISTAKES, NAMES, ORDER, Mistake, acts_at
+from transformulary.conform.mistakes import MISTAKES, NAMES, ORDER, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
 from transformulary.conform.replay import OFF, Replay, first_members
-from transformulary.conform.search import EXACT, Compute, Explanation, Mistakes, Search, tried
+from transformulary.conform.search import EXACT, FEW, Compute, Explanation, Mistakes, Search, tried
 from transformulary.oracle.path import parse
 from transformulary.oracle.source import read
 from transformulary.oracle.theta import Theta
@@ -31,8 +31,6 @@ Array = NDArray[Any]
 
 #: The norms' lines of Algorithm 10: what they add last.
 BETA = {"5": "beta_1", "7": "beta_2", "10": "beta"}
-#: Where many lines were not seen, mistakes are sought with the first tokens: so few, if they show the difference.
-FEW = (6, 12, 24, 48)
 
 
 @dataclass(frozen=True)
@@ -85,11 +83,11 @@ class Lockstep:
         self.projection = Projection(noise) if noise else None
         self.findings: list[Finding] = []
         self.errors: dict[str, float] = {}
-        self.adopted: dict[str, int] = {}
+        self.adopted: dict[Mistake, int] = {}
         self._comparison = Comparison(seen)
         self._run: dict[str, bool] = {}  # "4.6": a line that has been computed -> whether it is in a layer
         within = any("/" in path for path in seen)
-        self._watch = Watch(self._compare, MISTAKES, NAMES, inside=None if within else first_members)
+        self._watch = Watch(self._compare, NAMES, inside=None if within else first_members)
         self._watch.algorithms.DTransformer(self.x, theta, config)
 
     def _compare(self, path: str, ours: Any) -> Any:
@@ -120,7 +118,7 @@ class Lockstep:
     def _project(self, projection: Projection, path: str, ours: Array, theirs: Array) -> None:
         label = parse(path).steps[0].label
         for mistake in (m for m in MISTAKES if acts_at(m, label)):
-            changed = tried(lambda on: matrix(self._watch.again(on)), {mistake.key: 0})
+            changed = tried(lambda on: matrix(self._watch.again(on)), {mistake: 0})
             if finite(changed) and np.shape(changed) == np.shape(ours) == np.shape(theirs):
                 projection.add(path, mistake, ours, changed, theirs)
 
@@ -131,7 +129,7 @@ class Lockstep:
             found = self._of_another_order(path, ours, theirs)
         elif inside or gap or self._entered(path):
             found = self._nonlocal(path, ours, theirs, map(self._level, range(self.config.L + 1)))
-            self.adopted |= {mistake.key: layer for mistake, layer in found.mistakes} if found else {}
+            self.adopted |= dict(found.mistakes) if found else {}
         else:
             found = self._search(path, lambda on: matrix(self._watch.again(on)), ours, theirs, [self._level(0)])
         if found:
@@ -190,14 +188,15 @@ class Lockstep:
         remaining = self._comparison.error(path, value, theirs)
         if remaining > max(self.allowed(path), EXACT):
             return None
-        acting = [k for k in self.adopted if not np.array_equal(replay({k: OFF}), value)]
-        return Explanation(tuple((BY_KEY[key], self.adopted[key]) for key in acting), remaining)
+        acting = [m for m in self.adopted if not np.array_equal(replay({m: OFF}), value)]
+        return Explanation(tuple((mistake, self.adopted[mistake]) for mistake in acting), remaining)
 
     def _search(
         self, path: str, compute: Compute, ours: Array, theirs: Array, levels: Iterable[list[Mistakes]]
     ) -> Explanation | None:
         error, bound = partial(self._comparison.error, path, theirs=theirs), max(self.allowed(path), EXACT)
-        logs, firsts = path == "10.11" and bool(theirs.min() > 0), 4 if isinstance(compute, Replay) else 12
+        logs = path == "10.11" and bool(theirs.min() > 0)
+        firsts = 4 if isinstance(compute, Replay) else 12 if len(self.x) > FEW[1] else None
         return Search(compute, error, ours, theirs, bound, levels, logs, firsts).explanation()
 
     def _level(self, layer: int) -> list[Mistakes]:

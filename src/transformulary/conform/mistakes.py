@@ -7,7 +7,8 @@ To add one, add a row: the line, its name, the sentence, and which part of the l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from transformulary.conform import wrong
@@ -17,10 +18,15 @@ from transformulary.paper import Full
 
 @dataclass(frozen=True)
 class Mistake(Variant):
-    """A known mistake: `says` completes "line ...: " in a report; `line` is where a reader should look."""
+    """A known mistake: `says` completes "line ...: " in a report; `line` is where a reader should look.
+
+    Some have a number: the table holds those with common numbers, and `having` makes the one with any other.
+    """
 
     says: str = ""
     line: str = ""
+    number: float = 0.0
+    having: Callable[[float], Mistake] | None = field(default=None, compare=False)
 
 
 def _mistake(line: str, key: str, says: str, *changes: str) -> Mistake:
@@ -31,17 +37,34 @@ def _mistake(line: str, key: str, says: str, *changes: str) -> Mistake:
     return Mistake(key, table, says, line)
 
 
+def _numbered(line: str, key: str, says: str, old: str, new: str, *numbers: float) -> tuple[Mistake, ...]:
+    """The same mistake with each of some numbers, which stands where `says` and `new` have NUMBER."""
+
+    def having(number: float) -> Mistake:
+        of = _mistake(line, f"{key}-{number:.12g}", says.replace("NUMBER", f"{number:.12g}"), old, new.replace("NUMBER", repr(float(number))))
+        return replace(of, number=number, having=having)
+
+    return tuple(map(having, numbers))
+
+
 ACT = "ACTIVATION[c.activation]("
 POS = "POSITION[c.positions](t, theta, c)"
 SCALED = "S / SCALE[c.scale](d_attn)"
 MASK = "c.mask[l % len(c.mask)]"
-HEAD = "W_qkv(W, h, h // (H // H_kv))"
+HEAD, KV = "W_qkv(W, h, h // (H // H_kv))", "h // (H // H_kv)"
+Q, K, V = (f"W_qkv.W_{q} @ {of} + W_qkv.b_{q}[:, None]" for q, of in zip("qkv", "XZZ", strict=True))
+#: Heads that are split without putting them before the tokens: what each head then has instead of its numbers.
+UNSPLIT = (
+    "5.1", HEAD, f"among_heads({HEAD}, W, h, {KV})",
+    "4.1", Q, "unsplit(W_qkv, 'q', X)", "4.2", K, "unsplit(W_qkv, 'k', Z)", "4.3", V, "unsplit(W_qkv, 'v', Z)",
+)  # fmt: skip
 
 EMBEDDING = (
     _mistake("10.2", "no-positions", "no positional embedding is added", POS, "0"),
     _mistake("10.2", "positions-from-1", "positions are counted one too high", POS, POS.replace("t,", "t + 1,")),
     _mistake("10.2", "positions-from-2", "positions are counted two too high", POS, POS.replace("t,", "t + 2,")),
     _mistake("10.2", "positions-before", "positions are counted one too low, so the first token has the last position", POS, POS.replace("t,", "(t - 1) % c.ell_max,")),
+    _mistake("10.2", "positions-right", "positions are aligned to the right: the last token has the last position", POS, POS.replace("t,", "c.ell_max - ell + t,")),
     _mistake("10.2", "position-stuck", "every token has the position of the first", POS, POS.replace("t,", "0,")),
     _mistake(
         "10.2", "embedding-scaled", "the token embedding is multiplied by sqrt(d_e)",
@@ -64,7 +87,9 @@ SCORES = (
     _mistake("4.6", "no-softmax", "softmax is missing", f"softmax({SCALED})", f"where(Mask(t_z, t_x), {SCALED}, 0)"),
     _mistake("4.6", "mask-after-softmax", "masked weights are set to 0 after softmax, so weights do not sum to 1", f"softmax({SCALED})", f"where(Mask(t_z, t_x), softmax({SCALED}), 0)", "4.5", "where(Mask(t_z, t_x), S, -inf)", "S"),
     _mistake("4.5", "mask-zero", "masked scores become 0 instead of minus infinity", "-inf", "0"),
-    *(_mistake("4.5", f"mask-finite-{n}", f"masked scores become -{n}, which is not small enough", "-inf", f"-{n}.0 * SCALE[c.scale](d_attn)") for n in (1, 5, 10, 20, 100)),
+    *_numbered("4.6", "scale-by", "scores are divided by NUMBER", SCALED, "S / NUMBER", 8),
+    *_numbered("4.5", "mask-finite", "masked scores become -NUMBER, which is not small enough", "-inf", "-NUMBER * SCALE[c.scale](d_attn)", 1, 5, 10, 20, 100),
+    *_numbered("4.5", "mask-unscaled", "masked scores become -NUMBER before they are divided by sqrt(d_attn), which is not small enough", "-inf", "-NUMBER", 10, 20, 50, 100),
     _mistake("4.5", "mask-strict-finite", "the mask leaves out the token itself, and the first token attends to all alike", "where(Mask(t_z, t_x), S, -inf)", "where(Mask(t_z, t_x) & (t_z != t_x), S, -1e9)"),
     _mistake("4.6", "mask-strict-nan", "the mask leaves out the token itself, so that the first token is no number", f"softmax({SCALED})", f"softmax_or_nan(where(Mask(t_z, t_x) & (t_z != t_x), {SCALED}, -inf))"),
     _mistake("4.5", "mask-added", "-10000 is added to masked scores, and the scores are that large", "-inf", "S - 10000.0"),
@@ -86,6 +111,8 @@ PROJECTIONS = (
     _mistake("5.1", "W_v-transposed", "the square matrix W_v is transposed", "W_qkv(W,", "W_qkv(transposed(W, 'W_v'),"),
     _mistake("5.1", "all-transposed", "the square matrices W_q, W_k, W_v and W_o are all transposed", "W_qkv(W,", "W_qkv(transposed(transposed(transposed(W, 'W_q'), 'W_k'), 'W_v'),", "5.4", "W.W_o @", "W.W_o.T @"),
     _mistake("5.1", "heads-interleaved", "heads take every H-th row of the projections instead of a block of rows", "W_qkv(W,", "W_qkv(interleaved_heads(W),"),
+    _mistake("5.1", "heads-unsplit", "queries, keys and values are split into heads without putting the heads before the tokens", *UNSPLIT[1:]),
+    _mistake("5.1", "heads-unsplit-unmerged", "the heads are neither put before the tokens where they are split nor behind them where they are joined", *UNSPLIT[1:], "5.3", "rows(Y)", "unmerged(Y)"),
     _mistake("5.1", "groups-by-remainder", "query head h uses key/value head h mod H_kv instead of its block's", "h // (H // H_kv)", "h % H_kv"),
     _mistake("5.3", "heads-not-merged", "heads are not put behind the tokens before they are joined", "rows(Y)", "unmerged(Y)"),
     _mistake("5.3", "heads-merged-interleaved", "heads are joined number by number instead of one below the other", "rows(Y)", "by_number(Y)"),
@@ -99,9 +126,8 @@ PROJECTIONS = (
 
 ROTATION = (
     _mistake("4r.4", "rope-neighbours", "neighbouring numbers are rotated together, and these weights pair halves", "stacked(a, b)", "c.attention_factor * neighbours(q, omega, ell)"),
-    _mistake("4r.1", "rope-base-10000", "the base of the rotation is 10000", "c.base **", "10000.0 **"),
-    _mistake("4r.1", "rope-base-500000", "the base of the rotation is 500000", "c.base **", "500000.0 **"),
-    _mistake("4r.1", "rope-base-1000000", "the base of the rotation is 1000000", "c.base **", "1000000.0 **"),
+    *_numbered("4r.1", "rope-base", "the base of the rotation is NUMBER", "c.base **", "NUMBER **", 10000, 500000, 1000000),
+    *_numbered("4r.1", "rope-slower", "positions of the rotation are divided by NUMBER", "c.base **", "1 / NUMBER * c.base **", 2, 4, 8),
     _mistake("4r.1", "rope-d_e", "frequencies are spread over d_e instead of d_attn", "/ d_attn)", "/ c.d_e)"),
     _mistake("4r.2", "rope-backwards", "the rotation goes the other way round", ") - q[", ") + q[", "4r.3", ") + q[", ") - q["),
     _mistake("4.3a", "rope-not-on-q", "queries are not rotated", "rotate(Q[:, t], t, ell_z, c)", "Q[:, t]"),
@@ -124,7 +150,9 @@ NORM_FORMULA = (
     _mistake("6.2", "sample-variance", "the variance divides by d_e - 1 instead of d_e", "/ d_e", "/ (d_e - 1)"),
     _mistake("6.3", "eps-outside", "eps is added outside the root", "sqrt(v + c.eps)", "(sqrt(v) + c.eps)"),
     _mistake("6.3", "no-eps", "eps is missing", "v + c.eps", "v"),
-    *(_mistake("6.3", f"eps-{eps:g}", f"eps is {eps:g}", "c.eps", f"{eps!r}") for eps in (1e-3, 1e-5, 1e-6, 1e-8, 1e-12)),
+    _mistake("6.3", "norm-of-half", "what the norm reads is rounded to float16", "(e - m)", "(half(e) - m)", "6.1", "e[i] / d_e for i in range(d_e)", "x / d_e for x in half(e)", "6.2", "(e[i] - m) ** 2 / d_e for i in range(d_e)", "(x - m) ** 2 / d_e for x in half(e)"),
+    _mistake("6.3", "norm-of-bfloat16", "what the norm reads is rounded to bfloat16", "(e - m)", "(bfloat16(e) - m)", "6.1", "e[i] / d_e for i in range(d_e)", "x / d_e for x in bfloat16(e)", "6.2", "(e[i] - m) ** 2 / d_e for i in range(d_e)", "(x - m) ** 2 / d_e for x in bfloat16(e)"),
+    *_numbered("6.3", "eps", "eps is NUMBER", "c.eps", "NUMBER", 1e-3, 1e-5, 1e-6, 1e-8, 1e-12),
     _mistake("6.3", "rms-for-layer-norm", "RMSnorm instead of layer norm: the mean is not removed", "(e - m) /", "e /", "6.2", "(e[i] - m) ** 2", "e[i] ** 2"),
     _mistake("6.3", "mean-not-removed", "the mean is left in the numerator", "(e - m) /", "e /"),
     _mistake("6.3", "no-gamma", "the scale gamma is missing", "* gamma", "* 1"),
@@ -133,7 +161,9 @@ NORM_FORMULA = (
     _mistake("6.3", "norm-in-half", "the norm is computed in half precision", "(e - m) / sqrt(v + c.eps)", "half(half(e - m) / half(sqrt(v + c.eps)))"),
     _mistake("6r.3", "rms-eps-outside", "eps is added outside the root", "sqrt(v + c.eps)", "(sqrt(v) + c.eps)"),
     _mistake("6r.3", "rms-no-eps", "eps is missing", "v + c.eps", "v"),
-    *(_mistake("6r.3", f"rms-eps-{eps:g}", f"eps is {eps:g}", "c.eps", f"{eps!r}") for eps in (1e-3, 1e-5, 1e-6, 1e-8, 1e-12)),
+    _mistake("6r.3", "rms-of-half", "what the norm reads is rounded to float16", "e /", "half(e) /", "6r.2", "e[i] ** 2 / d_e for i in range(d_e)", "x ** 2 / d_e for x in half(e)"),
+    _mistake("6r.3", "rms-of-bfloat16", "what the norm reads is rounded to bfloat16", "e /", "bfloat16(e) /", "6r.2", "e[i] ** 2 / d_e for i in range(d_e)", "x ** 2 / d_e for x in bfloat16(e)"),
+    *_numbered("6r.3", "rms-eps", "eps is NUMBER", "c.eps", "NUMBER", 1e-3, 1e-5, 1e-6, 1e-8, 1e-12),
     _mistake("6r.3", "rms-no-gamma", "the scale gamma is missing", "* gamma", "* 1"),
     _mistake("6r.3", "rms-gamma-plus-1", "the scale is 1 + gamma", "* gamma", "* (1 + gamma)"),
     _mistake("6r.3", "layer-norm-for-rms", "layer norm instead of RMSnorm: the mean is removed", "e / sqrt(v", "(e - sum(e) / d_e) / sqrt(v", "6r.2", "e[i] ** 2", "(e[i] - sum(e) / d_e) ** 2"),
@@ -199,6 +229,7 @@ OUTPUT = (
     *_norm_line("10.10", "theta.gamma", "theta.beta"),
     _mistake("10.11", "W_u-untied", "the unembedding is not W_e transposed, as this model ties it", "W_u @ X", "W_u[::-1] @ X"),
     _mistake("10.11", "logits-scaled", "X is divided by sqrt(d_e) before the unembedding", "W_u @ X", "W_u @ (X / sqrt(len(X)))"),
+    _mistake("10.11", "norm-after-final", "one more norm, without parameters, stands before the unembedding", "W_u @ X", "W_u @ columns((NORM[c.norm](X[:, t], 1, 0, c) for t in range(ell)))"),
     _mistake("10.11", "no-b_u", "the output bias b_u is missing", "+ theta.b_u[:, None]", "+ 0"),
     _mistake("10.11", "softmax-twice", "softmax is applied twice", "softmax(W_u @ X + theta.b_u[:, None])", "softmax(softmax(W_u @ X + theta.b_u[:, None]))"),
     _mistake("10.11", "logits-for-P", "these are logits, not probabilities", "softmax(W_u @ X + theta.b_u[:, None])", "W_u @ X + theta.b_u[:, None]"),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.conform.compared import matrix
-from transformulary.conform.mistakes import BY_KEY, MISTAKES, NAMES, Mistake, acts_at
+from transformulary.conform.mistakes import NAMES, Mistake, acts_at
 from transformulary.errors import AlgorithmError
 from transformulary.oracle.path import parse
 from transformulary.oracle.theta import Theta
@@ -45,7 +45,7 @@ class Stop(Exception):
 
 
 class Replay:
-    """`Replay(...)(on)` is the value at `path` with the mistakes `on` as well: key -> layer, 0 = every layer, or OFF.
+    """`Replay(...)(on)` is the value at `path` with the mistakes `on` as well: mistake -> layer, 0 = every layer, or OFF.
 
     seen     path -> their value; a run goes on with it
     adopted  mistakes that are known to be there
@@ -59,23 +59,23 @@ class Replay:
         x: Sequence[int],
         theta: Theta,
         config: DTransformerConfig,
-        adopted: Mapping[str, int],
+        adopted: Mapping[Mistake, int],
         order: tuple[Mistake, ...] = (),
     ) -> None:
         self.path, self.seen, self.run = path, seen, (list(x), theta, config)
         self.adopted = adopted
         within = any("/" in p for p in (path, *seen))
-        self._watch = Watch(self._hook, MISTAKES, NAMES, None if within else lambda _: False, order)
+        self._watch = Watch(self._hook, NAMES, None if within else lambda _: False, order)
         self._lines: dict[str, Any] = {}  # line -> the value that the run without a further mistake goes on with
         self._first = True
         self._value({}, {})
         self._first = False
 
-    def __call__(self, on: Mapping[str, int]) -> Array:
+    def __call__(self, on: Mapping[Mistake, int]) -> Array:
         untouched = set(takewhile(lambda path: not _touched(path, on), self._lines))
         return self._value(on, {p: v for p, v in self._lines.items() if p in untouched or p in self.seen})
 
-    def _value(self, on: Mapping[str, int], given: Mapping[str, Any]) -> Array:
+    def _value(self, on: Mapping[Mistake, int], given: Mapping[str, Any]) -> Array:
         self._watch.on, self._watch.given = {**self.adopted, **on}, given
         try:
             self._watch.algorithms.DTransformer(*self.run)
@@ -93,7 +93,7 @@ class Replay:
         return value
 
 
-def _touched(path: str, on: Mapping[str, int]) -> bool:
+def _touched(path: str, on: Mapping[Mistake, int]) -> bool:
     """Whether one of the mistakes acts at this line of Algorithm 10, in this layer."""
     layer, label = parse(path).layer, parse(path).steps[0].label
-    return any(where in (OFF, 0, layer) and acts_at(BY_KEY[key], label) for key, where in on.items())
+    return any(where in (OFF, 0, layer) and acts_at(mistake, label) for mistake, where in on.items())

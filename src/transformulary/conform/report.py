@@ -259,10 +259,10 @@ def _fewest(findings: Sequence[Finding]) -> list[Finding]:
     count = Counter(
         key for f in findings for key in {m.key for mistakes in (f.mistakes, *f.alike) for m, _ in mistakes}
     )
-    table = list(BY_KEY)
+    order = {key: i for i, key in enumerate(BY_KEY)}
 
     def worth(mistakes: Mistakes) -> tuple[int, int]:
-        return sum(count[m.key] for m, _ in mistakes), -sum(table.index(m.key) for m, _ in mistakes)
+        return sum(count[m.key] for m, _ in mistakes), -sum(order.get(m.key, len(order) + len(m.key)) for m, _ in mistakes)
 
     chosen = []
     for f in findings:
@@ -275,10 +275,10 @@ def _fewest(findings: Sequence[Finding]) -> list[Finding]:
 def _instead(mistake: Mistake, f: Finding) -> set[str]:
     """What explains a value as well as this mistake does: other mistakes, or the same in another layer."""
     kept = {(m.key, layer) for m, layer in f.mistakes}
-    own = next(layer for m, layer in f.mistakes if m is mistake)
+    own = next(layer for m, layer in f.mistakes if m == mistake)
     kept |= {(mistake.key, 0), (mistake.key, parse(f.path).layer)}  # which is the same here
     new = [(m, at) for mistakes in f.alike if (mistake, own) not in mistakes for m, at in mistakes]
-    return {m.says if m is not mistake else f"the same in layer {at}" for m, at in new if (m.key, at) not in kept}
+    return {m.says if m != mistake else f"the same in layer {at}" for m, at in new if (m.key, at) not in kept}
 
 
 def _known(entries: list[tuple[Mistake, Finding, int]], L: int) -> Fault:

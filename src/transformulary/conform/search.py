@@ -7,24 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from transformulary.conform.fit import fit, shorter
 from transformulary.conform.mistakes import Mistake
 from transformulary.errors import AlgorithmError
 
 Array = NDArray[np.float64]
-#: A value with some mistakes: key -> the layer in which it is, 0 = every layer.
-Compute = Callable[[Mapping[str, int]], Array]
-#: Mistakes with their layers.
-Mistakes = tuple[tuple[Mistake, int], ...]
+#: A value with some mistakes: mistake -> the layer in which it is, 0 = every layer.
+Compute = Callable[[Mapping[Mistake, int]], Array]
+#: A mistake with its layer.
+Place = tuple[Mistake, int]
+Mistakes = tuple[Place, ...]
 
 #: What is left of a difference that is explained in float64, at most: many roundings.
 EXACT = 1e-11
 #: Explanations that leave at most this multiple of what the best one leaves are as good.
 ALIKE = 3.0
+#: A shorter number may leave this multiple of what the fitted one leaves.
+ENOUGH = 1.25
+#: Where many lines were not seen, mistakes are sought with the first tokens: so few, if they show the difference.
+FEW = (6, 12, 24, 48)
 #: Numbers of a value by which pairs are chosen, and pairs that are tried.
 NUMBERS, PAIRS = 4096, 60
 
@@ -54,7 +61,7 @@ class Search:
     bound    the error that counts as explained
     levels   mistakes that may be there; where some are exact, the levels after theirs are not tried
     logs     whether these are probabilities, whose logarithms add up
-    firsts   of the mistakes that do best alone, so many have every other one tried beside them
+    firsts   of the mistakes that do best alone, so many have every other one tried beside them; None: all
     """
 
     compute: Compute
@@ -64,18 +71,18 @@ class Search:
     bound: float
     levels: Iterable[Iterable[Mistakes]]
     logs: bool = False
-    firsts: int = 4
+    firsts: int | None = 4
     _tried: list[tuple[float, Mistakes]] = field(default_factory=list)
 
     def explanation(self) -> Explanation | None:
         """The explanation that leaves least, if that is below the bound."""
-        changes: list[Array] = []
+        singles: list[tuple[Place, Array]] = []
         for level in self.levels:
             new = [(some, value) for some in level if (value := self._try(some)) is not None]
-            changes += [self._change(value) for some, value in new if len(some) == 1]
+            singles += [(some[0], self._change(value)) for some, value in new if len(some) == 1]
             if self._exact:
                 break
-        return self._best() or self._pair(np.array(changes))
+        return self._best() or self._numbered(singles) or self._pair(singles)
 
     @property
     def _exact(self) -> bool:
@@ -83,7 +90,7 @@ class Search:
 
     def _try(self, mistakes: Mistakes) -> Array | None:
         """The value with these mistakes; None where they change nothing, or make no sense for this model."""
-        value = tried(self.compute, {mistake.key: layer for mistake, layer in mistakes})
+        value = tried(self.compute, dict(mistakes))
         if value is None or (np.shape(value) == np.shape(self.ours) and np.array_equal(value, self.ours)):
             return None
         self._tried.append((self.error(value), mistakes))
@@ -99,23 +106,49 @@ class Search:
         most = ALIKE * max(remaining, 2.0**-50)
         return Explanation(mistakes, remaining, tuple(m for e, m in good[1:] if e <= most and len(m) == size))
 
-    def _pair(self, changes: Array) -> Explanation | None:
-        singles = [tried for tried in self._tried if len(tried[1]) == 1]
+    def _numbered(self, singles: Sequence[tuple[Place, Array]]) -> Explanation | None:
+        """A mistake with a number that the table does not have, from those that it has."""
+        known: dict[tuple[Callable[[float], Mistake], int], list[tuple[float, Array]]] = {}
+        for (mistake, layer), change in singles:
+            if mistake.having:
+                known.setdefault((mistake.having, layer), []).append((mistake.number, change))
+        wanted, tokens = self._change(self.theirs), self.ours.shape[-1]
+        parts = [len(wanted) * few // tokens for few in (*FEW, tokens) if few <= tokens]
+        for (having, layer), some in known.items():
+            change = partial(self._changed, having, layer)
+            if (number := fit(change, wanted, some, parts)) is not None:
+                self._shortest(having, layer, number)
+        return self._best()
+
+    def _shortest(self, having: Callable[[float], Mistake], layer: int, number: float) -> None:
+        """Of the numbers that leave no more than this one does, the one with the fewest digits."""
+        value = tried(self.compute, {having(number): layer})
+        most = ENOUGH * self.error(value) if value is not None else 0.0
+        for short in shorter(number):
+            self._try(((having(short), layer),))
+            if self._tried[-1][0] <= max(most, EXACT):
+                return
+
+    def _changed(self, having: Callable[[float], Mistake], layer: int, number: float) -> Array:
+        value = tried(self.compute, {having(number): layer})
+        return self._change(self.ours if value is None else value)
+
+    def _pair(self, singles: Sequence[tuple[Place, Array]]) -> Explanation | None:
         if len(singles) < 2:
             return None
-        for level in self._pairs(singles, changes):
+        places, changes = [place for place, _ in singles], np.array([change for _, change in singles])
+        for level in self._pairs(places, changes):
             for pair in level:
                 self._try(pair)
             if self._exact:
                 break
         if found := self._best():
-            for pair in _twins(found.mistakes, [mistakes[0] for _, mistakes in singles], changes):
+            for pair in _twins(found.mistakes, places, changes):
                 self._try(pair)
         return self._best()
 
-    def _pairs(self, singles: list[tuple[float, Mistakes]], changes: Array) -> Iterator[list[Mistakes]]:
+    def _pairs(self, places: Sequence[Place], changes: Array) -> Iterator[list[Mistakes]]:
         """Pairs to try: those whose changes add up best, then every second one beside those that do best alone."""
-        places = [mistakes[0] for _, mistakes in singles]
         missing = self._change(self.theirs)
         alone = changes @ missing * -2 + (changes * changes).sum(1)  # the square that is left, less a constant
         together = alone[:, None] + alone + 2 * changes @ changes.T
@@ -123,14 +156,15 @@ class Search:
         pairs = ((i, j) for i, j in zip(*np.unravel_index(order, together.shape), strict=True) if i < j)
         two = ((places[i], places[j]) for i, j in pairs if places[i][0] is not places[j][0])
         yield list(islice(two, PAIRS))
-        for i in np.argsort(alone, kind="stable")[: self.firsts]:
-            yield [(places[i], other) for other in places if other[0] is not places[i][0]]
+        best = list(np.argsort(alone, kind="stable"))
+        for rank, i in enumerate(best[: self.firsts], 1):
+            yield [(places[i], places[j]) for j in best[rank:] if places[j][0] is not places[i][0]]
 
     def _change(self, value: Array) -> Array:
-        """What a value differs by from ours, as some of its numbers; not finite or of another shape: nothing."""
+        """What a value differs by from ours, as some of its numbers, token by token; not finite or of another shape: nothing."""
         if np.shape(value) != np.shape(self.ours) or not np.isfinite(value).all():
             return np.zeros(min(self.ours.size, NUMBERS))
-        change = (self._scaled(value) - self._scaled(self.ours)).ravel()
+        change = (self._scaled(value) - self._scaled(self.ours)).T.ravel()
         return change[:: -(-change.size // NUMBERS)][:NUMBERS] if change.size > NUMBERS else change
 
     def _scaled(self, value: Array) -> Array:
@@ -140,14 +174,14 @@ class Search:
         return np.asarray(logs - logs.mean(0))
 
 
-def _twins(pair: Mistakes, places: Sequence[tuple[Mistake, int]], changes: Array) -> Iterator[Mistakes]:
+def _twins(pair: Mistakes, places: Sequence[Place], changes: Array) -> Iterator[Mistakes]:
     """The pair with one of its mistakes exchanged for another one that alone changes the same."""
     for one, other in (pair, pair[::-1]):
         same = np.abs(changes - changes[places.index(one)]).max(1) <= EXACT
         yield from ((place, other) for place, alike in zip(places, same, strict=True) if alike and place != one)
 
 
-def tried(compute: Compute, on: Mapping[str, int]) -> Array | None:
+def tried(compute: Compute, on: Mapping[Mistake, int]) -> Array | None:
     """The value with some mistakes; None where they make no sense for this model."""
     try:
         with np.errstate(all="ignore"):

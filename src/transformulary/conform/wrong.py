@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from transformulary.oracle.notation import Array
+from transformulary.oracle.precision import rounded
 from transformulary.oracle.theta import Theta
 
 
@@ -28,6 +29,18 @@ def interleaved_heads(W: Theta) -> Theta:
             whole = np.concatenate(heads)
             out[name] = [whole[h :: len(heads)] for h in range(len(heads))]
     return _with(W, **out)
+
+
+def among_heads(W_qkv: Theta, W: Theta, h: int, h_kv: int) -> Theta:
+    """The bundle of a head that knows the parameters of all heads, for `unsplit`."""
+    return _with(W_qkv, whole=W, head={"q": h, "k": h_kv, "v": h_kv})
+
+
+def unsplit(W_qkv: Theta, name: str, X: Array) -> Array:
+    """Queries, keys or values of one head, where (ell, H d) was read as (H, ell, d)."""
+    heads, biases = getattr(W_qkv.whole, f"W_{name}"), getattr(W_qkv.whole, f"b_{name}")
+    together = np.stack([(W @ X + biases[h][:, None]).T for h, W in enumerate(heads)], 1)  # (ell, H, d)
+    return np.asarray(together.reshape(len(heads), X.shape[1], -1)[W_qkv.head[name]].T)
 
 
 def unmerged(Y: list[Array]) -> Array:
@@ -65,6 +78,11 @@ def half(e: Array) -> Array:
     """Rounded to float16."""
     with np.errstate(over="ignore"):
         return e.astype(np.float16).astype(np.float64)
+
+
+def bfloat16(e: Array) -> Array:
+    """Rounded to bfloat16."""
+    return np.array(rounded(e, "bfloat16"))
 
 
 def quick_gelu(x: Array) -> Array:

@@ -91,8 +91,8 @@ class Memory:
                 seen[path] = value
             return value
 
-        watch = Watch(keep, [CACHED], {"memory": self}, inside=lambda path: False)
-        watch.on = {CACHED.key: 0}
+        watch = Watch(keep, {"memory": self}, inside=lambda path: False)
+        watch.on = {CACHED: 0}
         with np.errstate(all="ignore"):
             watch.algorithms.DTransformer(list(piece), theta, self.c)
         return np.asarray((seen["10.11:W_u"] + theta.b_u[:, None]).T)
