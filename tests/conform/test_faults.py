@@ -14,6 +14,7 @@ from transformulary.conform.reference import reference
 from transformulary.conform.run import conform
 from transformulary.oracle import record
 from transformulary.oracle.source import read
+from transformulary.oracle.watch import LAYERS
 
 X = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 KINDS = {"gpt": GPT, "llama": LLAMA, "neo": NEO, "gemma": GEMMA, "qwen": QWEN}
@@ -137,6 +138,24 @@ def test_logits_alone_are_enough(key):
 
     assert [fault.key for fault in report.faults] == [key]
     assert report.unseen == ("2", "3", "5", "6", "7", "8", "10")
+
+
+@pytest.mark.parametrize(("kind", "key"), [("gpt", "eps-1e-06"), ("gpt", "sample-variance"), ("llama", "rms-eps-0.0002")])
+def test_norms_of_the_layers_that_are_not_the_final_one_are_named(kind, key):
+    """A norm that only the layers use, seen in the logits alone: what is wrong in it, and that the final one is right."""
+    report = report_of(kind, {key: LAYERS}, LOGITS)
+
+    assert [(fault.key, fault.where) for fault in report.faults] == [(key, "every layer, but not the final norm")]
+
+
+@pytest.mark.parametrize("view", [None, LOGITS], ids=["all lines", "logits"])
+@pytest.mark.parametrize("key", ["no-attention", "no-mlp"])
+def test_what_one_layer_leaves_out_is_named(key, view):
+    """A layer that returns before its attention, or its MLP, is right in its other lines."""
+    report = report_of("gpt", {key: 3}, view)
+
+    assert [(fault.key, fault.where) for fault in report.faults] == [(key, "layer 3")]
+    assert report.agreement < 1e-11
 
 
 @pytest.mark.parametrize("view", [None, LOGITS], ids=["all lines", "logits"])

@@ -24,7 +24,7 @@ from transformulary.conform.search import EXACT, FEW, Compute, Explanation, Mist
 from transformulary.oracle.path import parse
 from transformulary.oracle.source import read
 from transformulary.oracle.theta import Theta
-from transformulary.oracle.watch import Watch
+from transformulary.oracle.watch import LAYERS, Watch
 from transformulary.paper import DTransformerConfig
 
 Array = NDArray[Any]
@@ -85,7 +85,7 @@ class Lockstep:
         self.errors: dict[str, float] = {}
         self.adopted: dict[Mistake, int] = {}
         self._comparison = Comparison(seen)
-        self._run: dict[str, bool] = {}  # "4.6": a line that has been computed -> whether it is in a layer
+        self._run: dict[str, set[bool]] = {}  # "4.6": a line that has been computed -> whether in a layer, or outside
         within = any("/" in path for path in seen)
         self._watch = Watch(self._compare, NAMES, inside=None if within else first_members)
         self._watch.algorithms.DTransformer(self.x, theta, config)
@@ -93,7 +93,7 @@ class Lockstep:
     def _compare(self, path: str, ours: Any) -> Any:
         step = parse(path)
         line = f"{step.steps[-1].number}.{step.steps[-1].label}"
-        self._run[line] = self._run.get(line, False) or bool(step.layer)
+        self._run.setdefault(line, set()).add(bool(step.layer))
         if path in self.seen:
             self._judge(path, ours)
         elif not self.own:
@@ -128,7 +128,7 @@ class Lockstep:
         if self.order:
             found = self._of_another_order(path, ours, theirs)
         elif inside or gap or self._entered(path):
-            found = self._nonlocal(path, ours, theirs, map(self._level, range(self.config.L + 1)))
+            found = self._nonlocal(path, ours, theirs, map(self._level, self._places(path)))
             self.adopted |= dict(found.mistakes) if found else {}
         else:
             found = self._search(path, lambda on: matrix(self._watch.again(on)), ours, theirs, [self._level(0)])
@@ -199,10 +199,14 @@ class Lockstep:
         firsts = 4 if isinstance(compute, Replay) else 12 if len(self.x) > FEW[1] else None
         return Search(compute, error, ours, theirs, bound, levels, logs, firsts).explanation()
 
+    def _places(self, path: str) -> list[int]:
+        """Where a mistake before a value may be: everywhere, in the layers only, in one layer."""
+        return [0, *([] if parse(path).layer else [LAYERS]), *range(1, self.config.L + 1)]
+
     def _level(self, layer: int) -> list[Mistakes]:
-        """The mistakes of lines that have been computed: everywhere, or in one layer, of lines in layers."""
-        run = self._run
-        possible = (m for m in MISTAKES if any(n in run and (run[n] or not layer) for n in m.changes))
+        """The mistakes of lines that have been computed there; in the layers only: of lines that are outside as well."""
+        needed = {0: set(), LAYERS: {True, False}}.get(layer, {True})
+        possible = (m for m in MISTAKES if any(n in self._run and needed <= self._run[n] for n in m.changes))
         return [((m, layer),) for m in possible]
 
 

@@ -14,6 +14,7 @@ from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.projection import Suspicion, independent
 from transformulary.conform.search import Mistakes
 from transformulary.oracle.path import parse
+from transformulary.oracle.watch import LAYERS
 
 #: What the lines of Algorithm 10 are, for a reader who does not have the paper at hand.
 TITLES = {
@@ -278,7 +279,7 @@ def _instead(mistake: Mistake, f: Finding) -> set[str]:
     own = next(layer for m, layer in f.mistakes if m == mistake)
     kept |= {(mistake.key, 0), (mistake.key, parse(f.path).layer)}  # which is the same here
     new = [(m, at) for mistakes in f.alike if (mistake, own) not in mistakes for m, at in mistakes]
-    return {m.says if m != mistake else f"the same in layer {at}" for m, at in new if (m.key, at) not in kept}
+    return {m.says if m != mistake else f"the same in {_where({at}, 0)}" for m, at in new if (m.key, at) not in kept}
 
 
 def _known(entries: list[tuple[Mistake, Finding, int]], L: int) -> Fault:
@@ -311,7 +312,9 @@ LAYERED = {"10.5", "10.6", "10.7", "10.8"}
 
 
 def _where(layers: set[int], L: int) -> str:
-    """-1 = a line outside of the layers, 0 = every layer."""
+    """-1 = a line outside of the layers, 0 = every layer, LAYERS = and nothing outside."""
+    if LAYERS in layers:
+        return "every layer, but not the final norm"
     numbers = sorted(layers - {-1})
     if not numbers:
         return ""

@@ -18,7 +18,7 @@ from transformulary.conform.mistakes import Mistake
 from transformulary.errors import AlgorithmError
 
 Array = NDArray[np.float64]
-#: A value with some mistakes: mistake -> the layer in which it is, 0 = every layer.
+#: A value with some mistakes: mistake -> the layer in which it is, 0 = everywhere, LAYERS = in layers only.
 Compute = Callable[[Mapping[Mistake, int]], Array]
 #: A mistake with its layer.
 Place = tuple[Mistake, int]
