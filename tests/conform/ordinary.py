@@ -62,8 +62,8 @@ class Norm(nn.Module):
     def __init__(self, s, slot, layer, width=None):
         super().__init__()
         width = width or s.width
-        self.llama, self.eps, self.slot, self.has = s.llama, s.eps, slot, partial(s.has, layer)
-        self.number = partial(s.number, layer)
+        self.llama, self.eps, self.slot = s.llama, s.eps, slot
+        self.has, self.number = partial(s.has, layer), partial(s.number, layer)
         self.weight = nn.Parameter(torch.ones(width))
         self.bias = None if s.llama else nn.Parameter(torch.zeros(width))
 
@@ -108,8 +108,8 @@ class Attention(nn.Module):
 
     def __init__(self, s, layer):
         super().__init__()
-        self.s, self.has, self.d, self.layer = s, partial(s.has, layer), s.width // s.heads, layer
-        self.number = partial(s.number, layer)
+        self.s, self.d, self.layer = s, s.width // s.heads, layer
+        self.has, self.number = partial(s.has, layer), partial(s.number, layer)
         bias = not s.llama
         self.q = nn.Linear(s.width, s.heads * self.d, bias=bias)
         self.k = nn.Linear(s.width, s.kv_heads * self.d, bias=bias)
@@ -192,11 +192,10 @@ class Attention(nn.Module):
             v = self.rope(v) if has("rope-on-v") else v
         q, k = self.normed(q, k) if late else (q, k)
         group = s.heads // s.kv_heads
-        by = (
-            (lambda t: t.repeat(1, group, 1, 1))
-            if has("groups-by-remainder")
-            else (lambda t: t.repeat_interleave(group, 1))
-        )
+
+        def by(t):
+            return t.repeat(1, group, 1, 1) if has("groups-by-remainder") else t.repeat_interleave(group, 1)
+
         y = self.mix(q, by(k)) @ by(v)
         y = y.flip(1) if has("heads-reversed") else y
         B, H, T, d = y.shape
@@ -213,8 +212,7 @@ class Attention(nn.Module):
         scale = 1 / self.d if has("scale-no-root") else math.sqrt(self.d) if has("scale-inverted") else scale
         scale = 1 / math.sqrt(self.s.width) if has("scale-of-d_e") else scale
         scale = 1 / self.s.width if has("scale-d_e-no-root") else scale
-        by = self.number("scale-by")
-        scale = 1 / by if by else scale
+        scale = 1 / self.number("scale-by", 1 / scale)
         if unscaled := self.number("mask-unscaled"):
             return ((q @ k.transpose(-2, -1)).masked_fill(~self.mask(T), -unscaled) * scale).softmax(-1)
         scores, keep = q @ k.transpose(-2, -1) * scale, self.mask(T)
@@ -224,7 +222,8 @@ class Attention(nn.Module):
             return scores.softmax(-1).masked_fill(~keep, 0)
         if has("mask-added"):
             return (scores - 1e4 * ~keep).softmax(-1)
-        fill = -1e9 if has("mask-strict-finite") else -self.number("mask-finite", 0.0 if has("mask-zero") else torch.inf)
+        fill = -1e9 if has("mask-strict-finite") else 0.0 if has("mask-zero") else -torch.inf
+        fill = -self.number("mask-finite", -fill)
         return scores.masked_fill(~keep, fill).softmax(-2 if has("softmax-over-queries") else -1)
 
     def output(self, y):
@@ -332,11 +331,8 @@ class Ordinary(nn.Module):
             e = e * math.sqrt(self.s.width)
         if self.wpe is not None and not self.has("no-positions"):
             t = torch.arange(ids.shape[1])
-            t = (
-                t * 0
-                if self.has("position-stuck")
-                else t + self.has("positions-from-1") + 2 * self.has("positions-from-2")
-            )
+            t = t * 0 if self.has("position-stuck") else t
+            t = t + self.has("positions-from-1") + 2 * self.has("positions-from-2")
             t = (t - 1) % self.s.context if self.has("positions-before") else t
             t = t + self.s.context - len(t) if self.has("positions-right") else t
             e = e + self.wpe(t)

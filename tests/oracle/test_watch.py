@@ -9,6 +9,7 @@ import huggingface
 from strategies import d_configs, seeds
 from transformulary import oracle
 from transformulary.errors import AlgorithmError
+from transformulary.oracle import Variant, Watch
 from transformulary.oracle import path as paths
 from transformulary.oracle.source import read
 from transformulary.oracle.theta import W_qkv
@@ -187,3 +188,39 @@ def test_an_algorithm_that_there_is_not():
     """A misspelled name is answered with the nearest one."""
     with pytest.raises(AlgorithmError, match=r"no algorithm .Dtransformer.\. Did you mean DTransformer\?"):
         oracle.record("Dtransformer", [1], theta(), c)
+
+
+def varied(*on):
+    """P of one run with some variants on in every layer."""
+    watch = Watch(lambda path, value: value, names={"twice": lambda A: 2 * A})
+    watch.on = dict.fromkeys(on, 0)
+    return watch.algorithms.DTransformer([1, 2, 3], theta(), c)
+
+
+DOUBLED = Variant(
+    "doubled", {"4.6": ("softmax(S / SCALE[c.scale](d_attn))", "twice(softmax(S / SCALE[c.scale](d_attn)))")}
+)
+UNSCALED = Variant("unscaled", {"4.6": ("S / SCALE[c.scale](d_attn)", "S")})
+BOTH = Variant("both", {"4.6": ("softmax(S / SCALE[c.scale](d_attn))", "twice(softmax(S))")})
+
+
+def test_two_variants_of_one_line_hold_together():
+    """In either order, they are the line with both changes."""
+    np.testing.assert_array_equal(varied(UNSCALED, DOUBLED), varied(BOTH))
+    np.testing.assert_array_equal(varied(DOUBLED, UNSCALED), varied(BOTH))
+    assert not np.array_equal(varied(DOUBLED), varied(BOTH))
+
+
+def test_variants_that_exclude_each_other():
+    """Two that replace the same part are refused."""
+    with pytest.raises(AlgorithmError, match=r"of line 4\.6 cannot hold together"):
+        varied(UNSCALED, Variant("other", {"4.6": ("S / SCALE[c.scale](d_attn)", "S / d_attn")}))
+
+
+def test_a_part_is_no_end_of_a_name():
+    """What a variant puts there does not count as the part of another: (e - m) is not in half(e - m)."""
+    call = Variant("call", {"6.3": ("(e - m)", "twice(e - m)")})
+    other = Variant("other", {"6.3": ("(e - m)", "e")})
+
+    with pytest.raises(AlgorithmError, match="cannot hold together"):
+        varied(call, other)

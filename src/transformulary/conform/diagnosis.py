@@ -206,7 +206,12 @@ class Lockstep:
     def _level(self, layer: int) -> list[Mistakes]:
         """The mistakes of lines that have been computed there; in the layers only: of lines that are outside as well."""
         needed = {0: set(), LAYERS: {True, False}}.get(layer, {True})
-        possible = (m for m in MISTAKES if any(n in self._run and needed <= self._run[n] for n in m.changes))
+        numbered = (m for finding in self.findings for m, _ in finding.mistakes if m.having)
+        possible = (
+            m
+            for m in dict.fromkeys((*MISTAKES, *numbered))
+            if any(n in self._run and needed <= self._run[n] for n in m.changes)
+        )
         return [((m, layer),) for m in possible]
 
 

@@ -21,11 +21,13 @@ class Mistake(Variant):
     """A known mistake: `says` completes "line ...: " in a report; `line` is where a reader should look.
 
     Some have a number: the table holds those with common numbers, and `having` makes the one with any other.
+    `right` is what the model's configuration calls that number, if it does.
     """
 
     says: str = ""
     line: str = ""
     number: float = 0.0
+    right: str = ""
     having: Callable[[float], Mistake] | None = field(default=None, compare=False)
 
 
@@ -37,12 +39,15 @@ def _mistake(line: str, key: str, says: str, *changes: str) -> Mistake:
     return Mistake(key, table, says, line)
 
 
-def _numbered(line: str, key: str, says: str, old: str, new: str, *numbers: float) -> tuple[Mistake, ...]:
-    """The same mistake with each of some numbers, which stands where `says` and `new` have NUMBER."""
+def _numbered(
+    line: str, key: str, says: str, old: str, new: str, *numbers: float, right: str = ""
+) -> tuple[Mistake, ...]:
+    """A mistake with each of some numbers, which stand where `says` and `new` have NUMBER; `right` as in `Mistake`."""
 
     def having(number: float) -> Mistake:
-        of = _mistake(line, f"{key}-{number:.12g}", says.replace("NUMBER", f"{number:.12g}"), old, new.replace("NUMBER", repr(float(number))))
-        return replace(of, number=number, having=having)
+        shown, exact = f"{number:.12g}", repr(float(number))
+        of = _mistake(line, f"{key}-{shown}", says.replace("NUMBER", shown), old, new.replace("NUMBER", exact))
+        return replace(of, number=number, having=having, right=right)
 
     return tuple(map(having, numbers))
 
@@ -89,7 +94,7 @@ SCORES = (
     _mistake("4.5", "mask-zero", "masked scores become 0 instead of minus infinity", "-inf", "0"),
     *_numbered("4.6", "scale-by", "scores are divided by NUMBER", SCALED, "S / NUMBER", 8),
     *_numbered("4.5", "mask-finite", "masked scores become -NUMBER, which is not small enough", "-inf", "-NUMBER * SCALE[c.scale](d_attn)", 1, 5, 10, 20, 100),
-    *_numbered("4.5", "mask-unscaled", "masked scores become -NUMBER before they are divided by sqrt(d_attn), which is not small enough", "-inf", "-NUMBER", 10, 20, 50, 100),
+    *_numbered("4.5", "mask-unscaled", "masked scores become -NUMBER before they are divided by sqrt(d_attn), which is not small enough", "-inf", "-NUMBER", 10, 50),
     _mistake("4.5", "mask-strict-finite", "the mask leaves out the token itself, and the first token attends to all alike", "where(Mask(t_z, t_x), S, -inf)", "where(Mask(t_z, t_x) & (t_z != t_x), S, -1e9)"),
     _mistake("4.6", "mask-strict-nan", "the mask leaves out the token itself, so that the first token is no number", f"softmax({SCALED})", f"softmax_or_nan(where(Mask(t_z, t_x) & (t_z != t_x), {SCALED}, -inf))"),
     _mistake("4.5", "mask-added", "-10000 is added to masked scores, and the scores are that large", "-inf", "S - 10000.0"),
@@ -126,8 +131,8 @@ PROJECTIONS = (
 
 ROTATION = (
     _mistake("4r.4", "rope-neighbours", "neighbouring numbers are rotated together, and these weights pair halves", "stacked(a, b)", "c.attention_factor * neighbours(q, omega, ell)"),
-    *_numbered("4r.1", "rope-base", "the base of the rotation is NUMBER", "c.base **", "NUMBER **", 10000, 500000, 1000000),
-    *_numbered("4r.1", "rope-slower", "positions of the rotation are divided by NUMBER", "c.base **", "1 / NUMBER * c.base **", 2, 4, 8),
+    *_numbered("4r.1", "rope-base", "the base of the rotation is NUMBER", "c.base **", "NUMBER **", 10000, 500000, 1000000, right="base"),
+    *_numbered("4r.1", "rope-slower", "positions of the rotation are divided by NUMBER", "c.base **", "1 / NUMBER * c.base **", 4),
     _mistake("4r.1", "rope-d_e", "frequencies are spread over d_e instead of d_attn", "/ d_attn)", "/ c.d_e)"),
     _mistake("4r.2", "rope-backwards", "the rotation goes the other way round", ") - q[", ") + q[", "4r.3", ") + q[", ") - q["),
     _mistake("4.3a", "rope-not-on-q", "queries are not rotated", "rotate(Q[:, t], t, ell_z, c)", "Q[:, t]"),
@@ -152,7 +157,7 @@ NORM_FORMULA = (
     _mistake("6.3", "no-eps", "eps is missing", "v + c.eps", "v"),
     _mistake("6.3", "norm-of-half", "what the norm reads is rounded to float16", "(e - m)", "(half(e) - m)", "6.1", "e[i] / d_e for i in range(d_e)", "x / d_e for x in half(e)", "6.2", "(e[i] - m) ** 2 / d_e for i in range(d_e)", "(x - m) ** 2 / d_e for x in half(e)"),
     _mistake("6.3", "norm-of-bfloat16", "what the norm reads is rounded to bfloat16", "(e - m)", "(bfloat16(e) - m)", "6.1", "e[i] / d_e for i in range(d_e)", "x / d_e for x in bfloat16(e)", "6.2", "(e[i] - m) ** 2 / d_e for i in range(d_e)", "(x - m) ** 2 / d_e for x in bfloat16(e)"),
-    *_numbered("6.3", "eps", "eps is NUMBER", "c.eps", "NUMBER", 1e-3, 1e-5, 1e-6, 1e-8, 1e-12),
+    *_numbered("6.3", "eps", "eps is NUMBER", "c.eps", "NUMBER", 1e-3, 1e-5, 1e-6, 1e-8, 1e-12, right="eps"),
     _mistake("6.3", "rms-for-layer-norm", "RMSnorm instead of layer norm: the mean is not removed", "(e - m) /", "e /", "6.2", "(e[i] - m) ** 2", "e[i] ** 2"),
     _mistake("6.3", "mean-not-removed", "the mean is left in the numerator", "(e - m) /", "e /"),
     _mistake("6.3", "no-gamma", "the scale gamma is missing", "* gamma", "* 1"),
@@ -163,7 +168,7 @@ NORM_FORMULA = (
     _mistake("6r.3", "rms-no-eps", "eps is missing", "v + c.eps", "v"),
     _mistake("6r.3", "rms-of-half", "what the norm reads is rounded to float16", "e /", "half(e) /", "6r.2", "e[i] ** 2 / d_e for i in range(d_e)", "x ** 2 / d_e for x in half(e)"),
     _mistake("6r.3", "rms-of-bfloat16", "what the norm reads is rounded to bfloat16", "e /", "bfloat16(e) /", "6r.2", "e[i] ** 2 / d_e for i in range(d_e)", "x ** 2 / d_e for x in bfloat16(e)"),
-    *_numbered("6r.3", "rms-eps", "eps is NUMBER", "c.eps", "NUMBER", 1e-3, 1e-5, 1e-6, 1e-8, 1e-12),
+    *_numbered("6r.3", "rms-eps", "eps is NUMBER", "c.eps", "NUMBER", 1e-3, 1e-5, 1e-6, 1e-8, 1e-12, right="eps"),
     _mistake("6r.3", "rms-no-gamma", "the scale gamma is missing", "* gamma", "* 1"),
     _mistake("6r.3", "rms-gamma-plus-1", "the scale is 1 + gamma", "* gamma", "* (1 + gamma)"),
     _mistake("6r.3", "layer-norm-for-rms", "layer norm instead of RMSnorm: the mean is removed", "e / sqrt(v", "(e - sum(e) / d_e) / sqrt(v", "6r.2", "e[i] ** 2", "(e[i] - sum(e) / d_e) ** 2"),

@@ -45,7 +45,7 @@ class Stop(Exception):
 
 
 class Replay:
-    """`Replay(...)(on)` is the value at `path` with the mistakes `on` as well: mistake -> where it `holds`, or OFF.
+    """`Replay(...)(on)` is the value at `path` with more mistakes: mistake -> where it `holds`, or OFF.
 
     seen     path -> their value; a run goes on with it
     adopted  mistakes that are known to be there

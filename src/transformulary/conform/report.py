@@ -12,9 +12,10 @@ from transformulary.conform.diagnosis import Finding
 from transformulary.conform.mistakes import BY_KEY, Mistake
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.projection import Suspicion, independent
-from transformulary.conform.search import Mistakes
+from transformulary.conform.search import EXACT, Mistakes
 from transformulary.oracle.path import parse
 from transformulary.oracle.watch import LAYERS
+from transformulary.paper import DTransformerConfig
 
 #: What the lines of Algorithm 10 are, for a reader who does not have the paper at hand.
 TITLES = {
@@ -210,7 +211,7 @@ def _order(line: str) -> list[tuple[int, str]]:
     return [(int(re.match(r"\d+", label)[0]), label) for label in labels]  # type: ignore[index]
 
 
-def faults_of(findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
+def faults_of(findings: Sequence[Finding], c: DTransformerConfig) -> tuple[Fault, ...]:
     """Every mistake once, with where it is; then what no known mistake explains."""
     of: dict[str, list[tuple[Mistake, Finding, int]]] = {}
     unexplained = []
@@ -220,7 +221,7 @@ def faults_of(findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
             of.setdefault(mistake.key, []).append((mistake, finding, layer or own))
         if not finding.mistakes:
             unexplained.append(finding)
-    return (*(_known(entries, L) for entries in of.values()), *_unknown(unexplained, L))
+    return (*(_known(entries, c) for entries in of.values()), *_unknown(unexplained, c.L))
 
 
 def hidden_faults(suspicions: Iterable[Suspicion], findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
@@ -263,7 +264,9 @@ def _fewest(findings: Sequence[Finding]) -> list[Finding]:
     order = {key: i for i, key in enumerate(BY_KEY)}
 
     def worth(mistakes: Mistakes) -> tuple[int, int]:
-        return sum(count[m.key] for m, _ in mistakes), -sum(order.get(m.key, len(order) + len(m.key)) for m, _ in mistakes)
+        return sum(count[m.key] for m, _ in mistakes), -sum(
+            order.get(m.key, len(order) + len(m.key)) for m, _ in mistakes
+        )
 
     chosen = []
     for f in findings:
@@ -282,20 +285,26 @@ def _instead(mistake: Mistake, f: Finding) -> set[str]:
     return {m.says if m != mistake else f"the same in {_where({at}, 0)}" for m, at in new if (m.key, at) not in kept}
 
 
-def _known(entries: list[tuple[Mistake, Finding, int]], L: int) -> Fault:
+def _known(entries: list[tuple[Mistake, Finding, int]], c: DTransformerConfig) -> Fault:
     mistake, findings = entries[0][0], [finding for _, finding, _ in entries]
     number, _, label = mistake.line.partition(".")
     places = [_place(entry, mistake) for entry in entries]
     lines = sorted({line for line, _ in places if line}, key=lambda line: (len(line), line))
-    where = _where({layer for _, layer in places}, L)
+    where = _where({layer for _, layer in places}, c.L)
     if number != "10" and lines:
         where = f"in line{'s' if len(lines) > 1 else ''} {' and '.join(lines)} of Algorithm 10" + (
             where and f", {where}"
         )
     others = tuple(sorted(set.intersection(*(_instead(mistake, f) for f in findings))))
+    remaining = max(f.remaining for f in findings)
+    says = mistake.says
+    if mistake.right:
+        says += f"; it should be {getattr(c, mistake.right):.12g}"
+    if mistake.having and remaining > EXACT:
+        says += " (the number as far as this precision shows it)"
     return Fault(
-        mistake.key, f"Algorithm {number}, line {label}", where, mistake.says, max(f.error for f in findings),
-        max(f.remaining for f in findings), tuple(f.path for f in findings), others,
+        mistake.key, f"Algorithm {number}, line {label}", where, says, max(f.error for f in findings),
+        remaining, tuple(f.path for f in findings), others,
     )  # fmt: skip
 
 

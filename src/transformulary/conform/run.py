@@ -69,7 +69,7 @@ def conform(
     return Report(
         candidate=found[0].name, against=ref.name, precision=found[0].precision, ell=len(x),
         rows=rows_of(errors, unseen), notes=tuple(notes),
-        faults=(*faults_of(findings, ref.config.L), *hidden_faults(suspicions, findings, ref.config.L)),
+        faults=(*faults_of(findings, ref.config), *hidden_faults(suspicions, findings, ref.config.L)),
         agreement=_agreement(left, findings), unseen=tuple(unseen),
         invisible=invisible_in(suspicions), tokens=tuple(x),
     )  # fmt: skip

@@ -82,7 +82,10 @@ class Search:
             singles += [(some[0], self._change(value)) for some, value in new if len(some) == 1]
             if self._exact:
                 break
-        return self._best() or self._numbered(singles) or self._pair(singles)
+        found = self._best()
+        if found is None or (found.remaining > EXACT and any(mistake.having for mistake, _ in found.mistakes)):
+            found = self._numbered(singles)
+        return found or self._pair(singles)
 
     @property
     def _exact(self) -> bool:
@@ -107,7 +110,7 @@ class Search:
         return Explanation(mistakes, remaining, tuple(m for e, m in good[1:] if e <= most and len(m) == size))
 
     def _numbered(self, singles: Sequence[tuple[Place, Array]]) -> Explanation | None:
-        """A mistake with a number that the table does not have, from those that it has."""
+        """The best explanation with numbers that the table does not have, sought from those that it has."""
         known: dict[tuple[Callable[[float], Mistake], int], list[tuple[float, Array]]] = {}
         for (mistake, layer), change in singles:
             if mistake.having:
@@ -115,18 +118,19 @@ class Search:
         wanted, tokens = self._change(self.theirs), self.ours.shape[-1]
         parts = [len(wanted) * few // tokens for few in (*FEW, tokens) if few <= tokens]
         for (having, layer), some in known.items():
-            change = partial(self._changed, having, layer)
-            if (number := fit(change, wanted, some, parts)) is not None:
-                self._shortest(having, layer, number)
+            if (number := fit(partial(self._changed, having, layer), wanted, some, parts)) is not None:
+                self._shortest(having, layer, number, [row for row, _ in some])
         return self._best()
 
-    def _shortest(self, having: Callable[[float], Mistake], layer: int, number: float) -> None:
-        """Of the numbers that leave no more than this one does, the one with the fewest digits."""
+    def _shortest(self, having: Callable[[float], Mistake], layer: int, number: float, rows: Sequence[float]) -> None:
+        """Of the numbers that leave no more than this one does: one of the table's, or the one with fewest digits."""
         value = tried(self.compute, {having(number): layer})
-        most = ENOUGH * self.error(value) if value is not None else 0.0
-        for short in shorter(number):
-            self._try(((having(short), layer),))
-            if self._tried[-1][0] <= max(most, EXACT):
+        most = max(ENOUGH * self.error(value) if value is not None else 0.0, EXACT)
+        for short in (*rows, *shorter(number)):
+            mistakes = ((having(short), layer),)
+            if not any(mistakes == before for _, before in self._tried):
+                self._try(mistakes)
+            if next((error for error, other in self._tried if other == mistakes), np.inf) <= most:
                 return
 
     def _changed(self, having: Callable[[float], Mistake], layer: int, number: float) -> Array:
@@ -161,7 +165,10 @@ class Search:
             yield [(places[i], places[j]) for j in best[rank:] if places[j][0] is not places[i][0]]
 
     def _change(self, value: Array) -> Array:
-        """What a value differs by from ours, as some of its numbers, token by token; not finite or of another shape: nothing."""
+        """What a value differs by from ours, as some of its numbers, token by token.
+
+        Where it is not finite or of another shape: nothing.
+        """
         if np.shape(value) != np.shape(self.ours) or not np.isfinite(value).all():
             return np.zeros(min(self.ours.size, NUMBERS))
         change = (self._scaled(value) - self._scaled(self.ours)).T.ravel()

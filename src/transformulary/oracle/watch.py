@@ -81,7 +81,7 @@ class Watch:
         always: Iterable[Variant] = (),
     ) -> None:
         self.hook, self.wanted = hook, inside
-        self.on: Mapping[Variant, int] = {}
+        self.on: Mapping[Any, int] = {}
         self.given: Mapping[str, Any] = {}
         self.stack: list[tuple[Step, bool]] = []
         self.frozen: dict[str, Any] | None = None  # path -> what the hook put there, while the hook looks away
@@ -123,7 +123,7 @@ class Watch:
         finally:
             self.stack.pop()
 
-    def again(self, on: Mapping[Variant, int]) -> Any:
+    def again(self, on: Mapping[Any, int]) -> Any:
         """From within the hook of a line: the value of that line computed again with these variants on as well."""
         before, self.on = self.on, {**self.on, **on}
         try:
