@@ -143,7 +143,7 @@ def test_logits_alone_are_enough(key):
     ("kind", "key"), [("gpt", "eps-1e-06"), ("gpt", "sample-variance"), ("llama", "rms-eps-0.0002")]
 )
 def test_norms_of_the_layers_that_are_not_the_final_one_are_named(kind, key):
-    """A norm that only the layers use, seen in the logits alone: what is wrong in it, and that the final one is right."""
+    """A norm that only the layers use, seen in the logits alone: what is wrong in it; the final one is right."""
     report = report_of(kind, {key: LAYERS}, LOGITS)
 
     assert [(fault.key, fault.where) for fault in report.faults] == [(key, "every layer, but not the final norm")]

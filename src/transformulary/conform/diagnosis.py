@@ -7,6 +7,7 @@ narrow what can be said: then a mistake is tried on everything since the last va
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,22 +16,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transformulary.conform.compared import Comparison, matrix
+from transformulary.conform.compared import Comparison, log_probabilities, matrix
 from transformulary.conform.description import Base, Heads, describe
 from transformulary.conform.mistakes import MISTAKES, NAMES, ORDER, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
 from transformulary.conform.replay import OFF, Replay, first_members
-from transformulary.conform.search import EXACT, FEW, Compute, Explanation, Mistakes, Search, tried
-from transformulary.oracle.path import parse
+from transformulary.conform.search import EXACT, FEW, Compute, Explanation, Mistakes, Place, Search, tried
+from transformulary.oracle.path import Path, parse
 from transformulary.oracle.source import read
 from transformulary.oracle.theta import Theta
 from transformulary.oracle.watch import LAYERS, Watch
 from transformulary.paper import DTransformerConfig
+from transformulary.paper.counting import number_of_parameters
 
 Array = NDArray[Any]
 
 #: The norms' lines of Algorithm 10: what they add last.
 BETA = {"5": "beta_1", "7": "beta_2", "10": "beta"}
+#: Products of a parameter and a number, at most, for mistakes that hide in rounding behind lines that were not seen.
+WORK = 1e11
 
 
 @dataclass(frozen=True)
@@ -109,32 +113,77 @@ class Lockstep:
         theirs = self.seen[path]
         error = self._comparison.error(path, matrix(ours), theirs)
         self.errors[path] = error
+        known: Mapping[Mistake, int] | None = {}
         if error > self.allowed(path):
             self.findings.append(self._explain(path, matrix(ours), theirs, error, ":" in path))
-        elif self.projection and ":" not in path and "/" not in path and not self._entered(path):
-            self._project(self.projection, path, matrix(ours), theirs)
+            known = dict(self.findings[-1].mistakes) or None
+        if self.projection and known is not None and not re.search("[/:]", path) and not self._entered(path):
+            self._project(self.projection, path, matrix(ours), theirs, known)
         self._comparison.passed(path)
 
-    def _project(self, projection: Projection, path: str, ours: Array, theirs: Array) -> None:
-        label = parse(path).steps[0].label
-        for mistake in (m for m in MISTAKES if acts_at(m, label)):
-            changed = tried(lambda on: matrix(self._watch.again(on)), {mistake: 0})
-            if finite(changed) and np.shape(changed) == np.shape(ours) == np.shape(theirs):
-                projection.add(path, mistake, ours, changed, theirs)
+    def _project(
+        self, projection: Projection, path: str, ours: Array, theirs: Array, known: Mapping[Mistake, int]
+    ) -> None:
+        """Beside what is known to be wrong, look for mistakes that hide in rounding, also in lines not seen before."""
+        rounded = ours + projection.noise.get(path, 0)
+        if np.shape(theirs) != np.shape(ours) or np.array_equal(rounded, ours):
+            return
+        logs = path == "10.11" and min(v.min() for v in (ours, theirs, rounded)) > 0
+        scaled: Callable[[Array], Array] = log_probabilities if logs else np.asarray
+        compute: Compute = self._again
+        places = [(m, 0) for m in MISTAKES if acts_at(m, parse(path).steps[0].label)]
+        if gap := self._gap():
+            places = self._hidden(projection, [parse(path), *gap])
+            compute = Replay(path, self.seen, self.x, self.theta, self.config, {})
+        right = scaled(compute(known))
+        changes = {}
+        for place in (place for place in places if place[0] not in known):
+            value = tried(compute, {**known, **dict([place])})
+            if finite(value) and np.shape(value) == np.shape(ours) and (change := scaled(value) - right).any():
+                changes[place] = change
+        of = (changes, scaled(theirs) - right, scaled(rounded) - scaled(ours))
+        if gap:
+            projection.pursue(*of)
+        else:
+            projection.add(parse(path).layer, *of)
+
+    def _hidden(self, projection: Projection, lines: Sequence[Path]) -> list[Place]:
+        """The mistakes of several lines: everywhere, and, as far as it does not take too long, in each layer."""
+        labels, layers = {line.steps[0].label for line in lines}, {line.layer for line in lines}
+        acting = [m for m in MISTAKES if any(acts_at(m, label) for label in labels)]
+        work = len(acting) * number_of_parameters(self.config) * len(self.x) * len(layers - {0}) / self.config.L
+        what = f"lines {', '.join(n for n in value_lines(self.config) if n in labels)}, which are too many to try"
+        if work > WORK:
+            projection.untried.append(f"mistakes in {what}")
+            return []
+        if work * len(layers) / 2 > WORK:
+            projection.untried.append(f"mistakes in one layer alone of {what}")
+            return [(m, 0) for m in acting]
+        inner = {LAYERS, *layers} - {0} if 0 in layers else layers
+        return [(m, where) for m in acting for where in ({0} | inner if m.layered else {0})]
+
+    def _gap(self) -> list[Path]:
+        """Lines since the last value that was seen, of which each may be wrong."""
+        unseen = self._comparison.unseen
+        after_3 = any(line.steps[0].label == "3" for line in unseen)
+        return [line for line in unseen if not after_3 or line.steps[0].label not in ("1", "2")]
 
     def _explain(self, path: str, ours: Array, theirs: Array, error: float, inside: bool) -> Finding:
-        unseen = self._comparison.unseen
-        gap = tuple(dict.fromkeys(n for n in unseen if n not in ("1", "2") or "3" not in unseen))
+        gap = tuple(dict.fromkeys(line.steps[0].label for line in self._gap()))
         if self.order:
             found = self._of_another_order(path, ours, theirs)
         elif inside or gap or self._entered(path):
             found = self._nonlocal(path, ours, theirs, map(self._level, self._places(path)))
             self.adopted |= dict(found.mistakes) if found else {}
         else:
-            found = self._search(path, lambda on: matrix(self._watch.again(on)), ours, theirs, [self._level(0)])
+            found = self._search(path, self._again, ours, theirs, [self._level(0)])
         if found:
             return Finding(path, error, self.allowed(path), found.mistakes, found.remaining, found.alike, since=gap)
         return Finding(path, error, self.allowed(path), about=self._about(path, ours, theirs), since=gap)
+
+    def _again(self, on: Mapping[Mistake, int]) -> Array:
+        """The line that is being computed, with some mistakes."""
+        return np.asarray(matrix(self._watch.again(on)))
 
     def _about(self, path: str, ours: Array, theirs: Array) -> str:
         """What the difference looks like, beside what the line adds something to."""
@@ -204,7 +253,7 @@ class Lockstep:
         return [0, *([] if parse(path).layer else [LAYERS]), *range(1, self.config.L + 1)]
 
     def _level(self, layer: int) -> list[Mistakes]:
-        """The mistakes of lines that have been computed there; in the layers only: of lines that are outside as well."""
+        """The mistakes of lines that have been computed there; in the layers only: of lines that are outside too."""
         needed = {0: set(), LAYERS: {True, False}}.get(layer, {True})
         numbered = (m for finding in self.findings for m, _ in finding.mistakes if m.having)
         possible = (

@@ -15,6 +15,9 @@ from transformulary.conform import wrong
 from transformulary.oracle.watch import Variant
 from transformulary.paper import Full
 
+#: Lines of Algorithm 10 that every layer has.
+LAYERED = {"10.5", "10.6", "10.7", "10.8"}
+
 
 @dataclass(frozen=True)
 class Mistake(Variant):
@@ -29,6 +32,11 @@ class Mistake(Variant):
     number: float = 0.0
     right: str = ""
     having: Callable[[float], Mistake] | None = field(default=None, compare=False)
+
+    @property
+    def layered(self) -> bool:
+        """Whether it is in a line that every layer has."""
+        return not self.line.startswith("10.") or self.line in LAYERED
 
 
 def _mistake(line: str, key: str, says: str, *changes: str) -> Mistake:

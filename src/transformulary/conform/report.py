@@ -11,7 +11,7 @@ from typing import Any
 from transformulary.conform.diagnosis import Finding
 from transformulary.conform.mistakes import BY_KEY, Mistake
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
-from transformulary.conform.projection import Suspicion, independent
+from transformulary.conform.projection import OUTSIDE, Projection, Suspicion
 from transformulary.conform.search import EXACT, Mistakes
 from transformulary.oracle.path import parse
 from transformulary.oracle.watch import LAYERS
@@ -24,6 +24,8 @@ TITLES = {
     "10.6/5.3": "heads joined", "10.7": "norm before the MLP", "10.8": "X + MLP", "10.10": "final norm",
     "10.11": "probabilities",
 }  # fmt: skip
+#: Mistakes that cannot be told from rounding: so many are written out.
+SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -115,8 +117,12 @@ class Report:
         if self.unseen:
             said.append(f"Not seen by themselves: {_lines_of_10(self.unseen)}.")
         if self.invisible:
-            hidden = "; ".join(dict.fromkeys(self.invisible))
-            said.append(f"Not seen, since in {self.precision} they cannot be told from rounding: {hidden}.")
+            hidden = list(dict.fromkeys(self.invisible))
+            more = [f"and {len(hidden) - SHOWN} more, which --json lists"] if len(hidden) > SHOWN else []
+            said.append(
+                f"Not seen, since in {self.precision} they cannot be told from rounding: "
+                f"{'; '.join(hidden[:SHOWN] + more)}. Run it in float64 (model.double()) to see these."
+            )
         return said
 
     def __str__(self) -> str:
@@ -224,15 +230,19 @@ def faults_of(findings: Sequence[Finding], c: DTransformerConfig) -> tuple[Fault
     return (*(_known(entries, c) for entries in of.values()), *_unknown(unexplained, c.L))
 
 
-def hidden_faults(suspicions: Iterable[Suspicion], findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
+def hidden_faults(
+    hidden: Iterable[tuple[Suspicion, list[Suspicion]]], findings: Sequence[Finding], L: int
+) -> tuple[Fault, ...]:
     """Mistakes that no value shows by itself, found in the pattern of all differences."""
-    named = {mistake.line for finding in findings for mistake, _ in finding.mistakes}
-    of: dict[str, list[Suspicion]] = {}
-    others: dict[str, set[str]] = {}
-    for s, alike in independent(s for s in suspicions if s.mistake.line not in named):
-        of.setdefault(s.mistake.key, []).append(s)
-        others.setdefault(s.mistake.key, set()).update(other.mistake.says for other in alike)
-    return tuple(_hidden(group, L, tuple(sorted(others[key]))) for key, group in of.items())
+    named = {mistake for finding in findings for mistake, _ in finding.mistakes}
+    of: dict[Mistake, list[Suspicion]] = {}
+    others: dict[Mistake, set[str]] = {}
+    for s, alike in hidden:
+        if s.mistake not in named:
+            of.setdefault(s.mistake, []).append(s)
+            more = {other.mistake.says for other in alike if other.mistake != s.mistake}
+            others.setdefault(s.mistake, set()).update(more)
+    return tuple(_hidden(group, L, tuple(sorted(others[mistake]))) for mistake, group in of.items())
 
 
 def _hidden(group: list[Suspicion], L: int, others: tuple[str, ...]) -> Fault:
@@ -240,20 +250,22 @@ def _hidden(group: list[Suspicion], L: int, others: tuple[str, ...]) -> Fault:
     number, _, label = mistake.line.partition(".")
     sure = f"{weakest.coefficient:.2f} of it is there, give or take {weakest.deviation:.2f}"
     says = f"{mistake.says} (hidden in the rounding of single values: {sure})"
-    where = _where({s.layer or (0 if s.everywhere else -1) for s in group}, L)
+    where = _where({s.layer for s in group}, L)
     return Fault(mistake.key, f"Algorithm {number}, line {label}", where, says, 0.0, 0.0, (), others)
 
 
-def invisible_in(suspicions: Iterable[Suspicion]) -> tuple[str, ...]:
+def invisible_in(projections: Iterable[Projection]) -> tuple[str, ...]:
     """The mistakes that cannot be told from rounding, with the layers if that is so in some layers only."""
     of: dict[str, list[Suspicion]] = {}
-    for s in suspicions:
-        of.setdefault(s.mistake.says, []).append(s)
+    for projection in projections:
+        for s in projection.suspicions():
+            of.setdefault(s.mistake.says, []).append(s)
     hidden = {says: [s.layer for s in group if not (s.found or s.excluded)] for says, group in of.items()}
-    return tuple(
-        says if len(layers) == len(of[says]) else f"{says} ({_where(set(layers), 0)})"
+    said = (
+        says if len(layers) == len(of[says]) else f"{says} ({_where(set(layers), 0) or 'the final norm'})"
         for says, layers in hidden.items() if layers
     )  # fmt: skip
+    return (*said, *(what for projection in projections for what in projection.untried))
 
 
 def _fewest(findings: Sequence[Finding]) -> list[Finding]:
@@ -313,18 +325,20 @@ def _place(entry: tuple[Mistake, Finding, int], mistake: Mistake) -> tuple[str, 
     _, finding, layer = entry
     step = parse(finding.path).steps[0]
     if mistake.line.startswith("10."):
-        return "", layer if mistake.line in LAYERED else -1
-    return ("" if finding.since else step.label), layer if step.label in ("5", "6", "7", "8") or finding.since else -1
-
-
-LAYERED = {"10.5", "10.6", "10.7", "10.8"}
+        return "", layer if mistake.layered else OUTSIDE
+    return ("" if finding.since else step.label), layer if step.label in (
+        "5",
+        "6",
+        "7",
+        "8",
+    ) or finding.since else OUTSIDE
 
 
 def _where(layers: set[int], L: int) -> str:
-    """-1 = a line outside of the layers, 0 = every layer, LAYERS = and nothing outside."""
+    """0 = every layer, LAYERS = and nothing else, OUTSIDE = a line that is in none."""
     if LAYERS in layers:
         return "every layer, but not the final norm"
-    numbers = sorted(layers - {-1})
+    numbers = sorted(layers - {OUTSIDE})
     if not numbers:
         return ""
     if 0 in numbers or len(numbers) == L > 1:
@@ -354,7 +368,7 @@ def _unknown(findings: list[Finding], L: int) -> list[Fault]:
         error = max(f.error for f in group)
         size = f"by {error:.1e} (allowed {group[0].allowed:.0e})" if error < float("inf") else "altogether"
         says = f"differs {size}, and no known mistake explains it: {about}{since}"
-        where = ", ".join(filter(None, (_where({parse(f.path).layer or -1 for f in group}, L), _heads(group))))
+        where = ", ".join(filter(None, (_where({parse(f.path).layer or OUTSIDE for f in group}, L), _heads(group))))
         faults.append(
             Fault(
                 "", f"Algorithm {number}, line {label}", where, says, error, float("nan"), tuple(f.path for f in group)

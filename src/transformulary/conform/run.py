@@ -13,7 +13,7 @@ from transformulary.conform.candidates.places import Table
 from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
 from transformulary.conform.mistakes import ORDER
 from transformulary.conform.notes import AGREES, DIFFERS, Note
-from transformulary.conform.projection import Suspicion
+from transformulary.conform.projection import Projection
 from transformulary.conform.reference import Reference, reference
 from transformulary.conform.report import Report, faults_of, hidden_faults, invisible_in, line_of, rows_of
 from transformulary.conform.tokens import compare_ids
@@ -61,7 +61,8 @@ def conform(
     errors = [error for run in runs for error in run.errors]
     left = [error for run in runs for error in run.left]
     findings = [finding for run in runs for finding in run.findings]
-    suspicions = [suspicion for run in runs for suspicion in run.suspicions]
+    projections = [run.projection for run in runs if run.projection]
+    hidden = [mistake for projection in projections for mistake in projection.hidden()]
     seen = {line_of(path) for path, _, _ in errors}
     if not errors and not notes:
         raise CandidateError(f"{found[0].name} shows no line of Algorithm 10; there is nothing to compare.")
@@ -69,9 +70,9 @@ def conform(
     return Report(
         candidate=found[0].name, against=ref.name, precision=found[0].precision, ell=len(x),
         rows=rows_of(errors, unseen), notes=tuple(notes),
-        faults=(*faults_of(findings, ref.config), *hidden_faults(suspicions, findings, ref.config.L)),
+        faults=(*faults_of(findings, ref.config), *hidden_faults(hidden, findings, ref.config.L)),
         agreement=_agreement(left, findings), unseen=tuple(unseen),
-        invisible=invisible_in(suspicions), tokens=tuple(x),
+        invisible=invisible_in(projections), tokens=tuple(x),
     )  # fmt: skip
 
 
@@ -82,7 +83,7 @@ class _Run:
     errors: list[tuple[str, float, float]]
     left: list[tuple[str, float, float]]
     findings: list[Finding]
-    suspicions: list[Suspicion]
+    projection: Projection | None
 
 
 def _lockstep(c: Candidate, ref: Reference, x: Sequence[int]) -> _Run:
@@ -92,8 +93,8 @@ def _lockstep(c: Candidate, ref: Reference, x: Sequence[int]) -> _Run:
     )  # fmt: skip
     errors = [(path, error, allowed(path)) for path, error in run.errors.items()]
     if ordered := _of_another_order(c, ref, x, run.findings):
-        return _Run(errors, [error for error in errors if error[0] == "10.11"], ordered, [])
-    return _Run(errors, errors, run.findings, run.projection.suspicions() if run.projection else [])
+        return _Run(errors, [error for error in errors if error[0] == "10.11"], ordered, None)
+    return _Run(errors, errors, run.findings, run.projection)
 
 
 def _of_another_order(c: Candidate, ref: Reference, x: Sequence[int], findings: Sequence[Finding]) -> list[Finding]:

@@ -13,6 +13,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from transformulary.conform.compared import log_probabilities
 from transformulary.conform.fit import fit, shorter
 from transformulary.conform.mistakes import Mistake
 from transformulary.errors import AlgorithmError
@@ -175,10 +176,7 @@ class Search:
         return change[:: -(-change.size // NUMBERS)][:NUMBERS] if change.size > NUMBERS else change
 
     def _scaled(self, value: Array) -> Array:
-        if not self.logs:
-            return value
-        logs = np.log(np.maximum(value, 1e-300))
-        return np.asarray(logs - logs.mean(0))
+        return log_probabilities(value) if self.logs else value
 
 
 def _twins(pair: Mistakes, places: Sequence[Place], changes: Array) -> Iterator[Mistakes]:

@@ -29,7 +29,7 @@ LAYERS = -2
 
 
 def holds(where: int, layer: int) -> bool:
-    """Whether a variant is on in this layer (0: outside of the layers): where = a layer, 0 = everywhere, or `LAYERS`."""
+    """Whether a variant is on in this layer (0: outside of them): where = a layer, 0 = everywhere, or `LAYERS`."""
     return where in (0, layer) or (where == LAYERS and layer > 0)
 
 
