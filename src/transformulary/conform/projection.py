@@ -58,14 +58,21 @@ class _Sum:
 
 
 def _sum(change: Array, residual: Array, noise: Array) -> _Sum:
-    """Of one value.  What rounding does to the numbers of one token goes together."""
-    weight = 1 / float((noise * noise).mean())
-    by_token = (noise * change).sum(0)
+    """Of one value.
+
+    The variance is the largest that three assumptions give: rounding is alike in all numbers; it is independent in
+    each, of the size that it has there; or it goes together within a token, by a pattern that any token may have.
+    """
+    squares, of_token = noise * noise, np.sqrt((noise * noise).mean(0))
+    weight = 1 / float(squares.mean())
+    together = ((noise / np.where(of_token, of_token, 1.0)).T @ change) * of_token
+    length = weight * float((change * change).sum())
+    apart = weight * weight * float((squares * change * change).sum())
     return _Sum(
         weight * float((residual * change).sum()),
-        weight * float(by_token.sum()),
-        weight * float((change * change).sum()),
-        weight * weight * float((by_token * by_token).sum()),
+        weight * float((noise * change).sum()),
+        length,
+        max(length, apart, weight * weight * float((together * together).mean(0).sum())),
         weight * float((residual * residual).sum()),
         residual.size,
     )
