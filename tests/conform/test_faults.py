@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from conform.ordinary import GEMMA, GPT, LLAMA, NEO, PLACES, QWEN, build
+from transformulary.conform import diagnosis
 from transformulary.conform.mistakes import BY_KEY, MISTAKES, ORDER
 from transformulary.conform.reference import reference
 from transformulary.conform.run import conform
@@ -17,6 +18,7 @@ from transformulary.oracle.source import read
 from transformulary.oracle.watch import LAYERS
 
 X = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
+FEW_TOKENS = [5, 5, 23]
 KINDS = {"gpt": GPT, "llama": LLAMA, "neo": NEO, "gemma": GEMMA, "qwen": QWEN}
 #: With these sizes they change no number: the same mathematics, or far below rounding.
 NO_DIFFERENCE = {
@@ -194,6 +196,44 @@ def test_what_cannot_be_seen_is_said(key):
 
     assert report.status == 0
     assert next(m.says for m in MISTAKES if m.key == key) in report.invisible
+
+
+@pytest.mark.parametrize("faults", [{"no-b_o": 2}, {"positions-from-1": 0, "sample-variance": 0}], ids="+".join)
+def test_a_fault_hidden_in_the_rounding_of_the_logits_is_found(faults):
+    """In bfloat16 with the logits alone: the pattern of their differences names it, also beside a mistake that shows."""
+    report = report_of("gpt", faults, LOGITS, torch.bfloat16)
+
+    assert {fault.key for fault in report.faults} == set(faults)
+    assert "hidden in the rounding" in report.faults[-1].says
+
+
+@pytest.mark.parametrize("key", ["act-GELU", "eps-1e-06", "sample-variance", "norm-of-half", "mask-finite-10"])
+def test_what_the_logits_hide_is_said(key):
+    """A fault too small to be found in logits of bfloat16 is listed, with the way to see it."""
+    report = report_of("gpt", {key: 0}, LOGITS, torch.bfloat16)
+
+    assert not report.faults
+    assert any(hidden.startswith(BY_KEY[key].says) for hidden in report.invisible)
+    assert report.answer[-1].endswith("Run it in float64 (model.double()) to see these.")
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("llama", 2), ("gemma", 2), ("gpt", 1), ("qwen", 3)])
+def test_rounding_of_few_tokens_is_no_fault(kind, seed):
+    """Of a right model, the rounding of three tokens' logits resembles no mistake with confidence."""
+    model, table, ref = build(KINDS[kind], seed, LOGITS, torch.bfloat16)
+
+    report = conform(model, ref, tokens=FEW_TOKENS, table=table, decoding=False)
+
+    assert report.status == 0, report
+
+
+def test_a_model_too_large_to_try_is_not_passed(monkeypatch):
+    """Where the mistakes of unseen lines would take too long to try, the report says that they were not."""
+    monkeypatch.setattr(diagnosis, "WORK", 0)
+
+    report = report_of("gpt", {}, LOGITS, torch.float32)
+
+    assert report.invisible == ("mistakes in lines 2, 3, 5, 6, 7, 8, 10, 11, which are too many to try",)
 
 
 def test_a_wrong_value_inside_a_right_line():

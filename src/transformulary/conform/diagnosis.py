@@ -132,7 +132,7 @@ class Lockstep:
         scaled: Callable[[Array], Array] = log_probabilities if logs else np.asarray
         compute: Compute = self._again
         places = [(m, 0) for m in MISTAKES if acts_at(m, parse(path).steps[0].label)]
-        if gap := self._gap():
+        if gap := self._comparison.unseen:
             places = self._hidden(projection, [parse(path), *gap])
             compute = Replay(path, self.seen, self.x, self.theta, self.config, {})
         right = scaled(compute(known))
@@ -152,7 +152,7 @@ class Lockstep:
         labels, layers = {line.steps[0].label for line in lines}, {line.layer for line in lines}
         acting = [m for m in MISTAKES if any(acts_at(m, label) for label in labels)]
         work = len(acting) * number_of_parameters(self.config) * len(self.x) * len(layers - {0}) / self.config.L
-        what = f"lines {', '.join(n for n in value_lines(self.config) if n in labels)}, which are too many to try"
+        what = f"lines {', '.join(n for n in value_lines(self.config)[1:] if n in labels)}, which are too many to try"
         if work > WORK:
             projection.untried.append(f"mistakes in {what}")
             return []
@@ -162,14 +162,9 @@ class Lockstep:
         inner = {LAYERS, *layers} - {0} if 0 in layers else layers
         return [(m, where) for m in acting for where in ({0} | inner if m.layered else {0})]
 
-    def _gap(self) -> list[Path]:
-        """Lines since the last value that was seen, of which each may be wrong."""
-        unseen = self._comparison.unseen
-        after_3 = any(line.steps[0].label == "3" for line in unseen)
-        return [line for line in unseen if not after_3 or line.steps[0].label not in ("1", "2")]
-
     def _explain(self, path: str, ours: Array, theirs: Array, error: float, inside: bool) -> Finding:
-        gap = tuple(dict.fromkeys(line.steps[0].label for line in self._gap()))
+        unseen = [line.steps[0].label for line in self._comparison.unseen]
+        gap = tuple(dict.fromkeys(n for n in unseen if n not in ("1", "2") or "3" not in unseen))
         if self.order:
             found = self._of_another_order(path, ours, theirs)
         elif inside or gap or self._entered(path):
