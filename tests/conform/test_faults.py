@@ -200,7 +200,7 @@ def test_what_cannot_be_seen_is_said(key):
 
 @pytest.mark.parametrize("faults", [{"no-b_o": 2}, {"positions-from-1": 0, "sample-variance": 0}], ids="+".join)
 def test_a_fault_hidden_in_the_rounding_of_the_logits_is_found(faults):
-    """In bfloat16 with the logits alone: the pattern of their differences names it, also beside a mistake that shows."""
+    """In bfloat16, with the logits alone: the pattern of their differences names it, also beside one that shows."""
     report = report_of("gpt", faults, LOGITS, torch.bfloat16)
 
     assert {fault.key for fault in report.faults} == set(faults)

@@ -16,7 +16,7 @@ from transformulary.conform.candidates.places import make_table, read_table
 from transformulary.conform.candidates.propose import propose
 from transformulary.conform.reference import reference
 from transformulary.errors import CandidateError
-from transformulary.oracle import watched
+from transformulary.oracle import record, watched
 
 X = [3, 1, 4, 1, 5, 9, 2, 6]
 
@@ -95,6 +95,44 @@ def test_what_a_model_returns_is_line_11(output):
     assert right.status == 0, right
     assert wrong.status == 1
     assert [fault.line for fault in wrong.faults] == ["Algorithm 10, line 11"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("line", "place", "shown"),
+    [
+        ("10.6[l]", "blocks.{l}.attn:out", "what is shown at 10.6[l] is not line 6 but what line 6 adds to X"),
+        ("10.8[l]", "blocks.{l}:in", "what is shown at 10.8[l] is not line 8 but line 3"),
+        ("10.10", "ln_f:in", "what is shown at 10.10 is not line 10 but line 8 of layer 3"),
+    ],
+)
+def test_a_wrong_place_is_no_fault_of_the_model(line, place, shown, dtype):
+    """Where the logits prove the model right, what is said is what the place shows; no mistake is named."""
+    theirs, table, ref = build(GPT, dtype=dtype)
+
+    report = conform(theirs, ref, tokens=X, table=replace(table, places={**table.places, line: place}), decoding=False)
+
+    assert report.status == 1
+    assert not report.faults
+    assert report.answer[0].startswith("Places: the logits of the whole run agree (to ")
+    assert shown in report.answer[0]
+    assert {row.line: row.status for row in report.rows}[line.removesuffix("[l]")] == "not seen"
+
+
+def test_a_wrong_place_hides_no_mistake_of_the_model():
+    """A wrong model is not excused; a mistake that the logits do not show stays a mistake."""
+    theirs, table, ref = build(replace(GPT, faults={"act-ReLU": 3}))
+    places = {**table.places, "10.6[l]": "blocks.{l}.attn:out"}
+    inner = "10.6[l=1]/5.2[h=1]/4.2"
+    values = record("DTransformer", X, ref.theta, ref.config)
+    seen = {inner: values[inner] - ref.theta.W[0].b_k[0][:, None], "10.11": values["10.11"]}
+
+    wrong = conform(theirs, ref, tokens=X, table=replace(table, places=places), decoding=False)
+    unseen = conform(seen, ref, tokens=X)
+
+    assert wrong.faults
+    assert not [note for note in wrong.notes if note.kind == "places"]
+    assert [fault.key for fault in unseen.faults] == ["no-b_k"]
 
 
 def test_a_place_that_runs_twice_or_never():

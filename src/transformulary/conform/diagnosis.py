@@ -69,6 +69,7 @@ class Lockstep:
     noise    path -> what rounding did there to the oracle; then faults are looked for that hide in rounding
     order    suspect another order of the lines: only that, alone or with others in every layer, is looked for
     own      every value was computed from the oracle's own: go on with ours, and a fault is in its own line
+    differs  is called at the first value that differs, before what explains it is looked for
     """
 
     def __init__(
@@ -81,9 +82,10 @@ class Lockstep:
         own: bool = False,
         noise: Mapping[str, Array] | None = None,
         order: bool = False,
+        differs: Callable[[], None] = lambda: None,
     ) -> None:
         self.seen, self.config, self.x, self.theta, self.allowed = seen, config, list(x), theta, allowed
-        self.own, self.order = own, order
+        self.own, self.order, self._differs = own, order, differs
         self.projection = Projection(noise) if noise else None
         self.findings: list[Finding] = []
         self.errors: dict[str, float] = {}
@@ -115,6 +117,8 @@ class Lockstep:
         self.errors[path] = error
         known: Mapping[Mistake, int] | None = {}
         if error > self.allowed(path):
+            if not self.findings:
+                self._differs()
             self.findings.append(self._explain(path, matrix(ours), theirs, error, ":" in path))
             known = dict(self.findings[-1].mistakes) or None
         if self.projection and known is not None and not re.search("[/:]", path) and not self._entered(path):

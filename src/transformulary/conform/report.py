@@ -13,7 +13,7 @@ from transformulary.conform.mistakes import BY_KEY, Mistake
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.projection import OUTSIDE, Projection, Suspicion
 from transformulary.conform.search import EXACT, Mistakes
-from transformulary.oracle.path import parse
+from transformulary.oracle.path import line_of, parse
 from transformulary.oracle.watch import LAYERS
 from transformulary.paper import DTransformerConfig
 
@@ -205,11 +205,6 @@ def rows_of(errors: Iterable[tuple[str, float, float]], unseen: Sequence[str]) -
         rows[line] = Row(line, status, (old.compared if old else 0) + 1, error, allowed, at)
     rows |= {f"10.{label}": Row(f"10.{label}", UNSEEN) for label in unseen}
     return tuple(sorted(rows.values(), key=lambda row: _order(row.line)))
-
-
-def line_of(path: str) -> str:
-    """10.6[l=1]/5.2[h=1] -> 10.6/5.2."""
-    return re.sub(r"\[[^]]*\]", "", path)
 
 
 def _order(line: str) -> list[tuple[int, str]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from transformulary.conform.allowance import Allowance
@@ -11,14 +12,17 @@ from transformulary.conform.candidates.candidate import Candidate
 from transformulary.conform.candidates.opened import candidates_of
 from transformulary.conform.candidates.places import Table
 from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
+from transformulary.conform.misplaced import misplaced
+from transformulary.conform.misplaced import note as note_of
 from transformulary.conform.mistakes import ORDER
 from transformulary.conform.notes import AGREES, DIFFERS, Note
 from transformulary.conform.projection import Projection
 from transformulary.conform.reference import Reference, reference
-from transformulary.conform.report import Report, faults_of, hidden_faults, invisible_in, line_of, rows_of
+from transformulary.conform.report import Report, faults_of, hidden_faults, invisible_in, rows_of
 from transformulary.conform.tokens import compare_ids
 from transformulary.conform.weights import weight_notes
 from transformulary.errors import CandidateError, TokenError
+from transformulary.oracle.path import line_of
 
 #: How many tokens are compared where nobody says which; no other size of the tiny models is equal.
 ELL = 11
@@ -56,8 +60,8 @@ def conform(
     found = candidates_of(
         candidate, ref, x, text=text, table=table, rename=rename, orientation=orientation, decoding=decoding
     )
-    notes = [note for c in found for note in _notes(c, ref, x, text)]
     runs = [_lockstep(c, ref, x) for c in found]
+    notes = [note for c, run in zip(found, runs, strict=True) for note in (*_notes(c, ref, x, text), *run.notes)]
     errors = [error for run in runs for error in run.errors]
     left = [error for run in runs for error in run.left]
     findings = [finding for run in runs for finding in run.findings]
@@ -84,13 +88,38 @@ class _Run:
     left: list[tuple[str, float, float]]
     findings: list[Finding]
     projection: Projection | None
+    notes: tuple[Note, ...] = ()
 
 
 def _lockstep(c: Candidate, ref: Reference, x: Sequence[int]) -> _Run:
+    try:
+        return _run(c, ref, x, partial(_check_places, c, ref, x))
+    except _Misplaced as found:
+        right = replace(c, seen={path: value for path, value in c.seen.items() if path not in found.paths})
+        note = note_of(c.seen, found.paths, found.error, x, ref.theta, ref.config)
+        return replace(_run(right, ref, x), notes=(note,))
+
+
+class _Misplaced(Exception):
+    """What is shown at some lines is not of them."""
+
+    def __init__(self, paths: tuple[str, ...], error: float) -> None:
+        self.paths, self.error = paths, error
+
+
+def _check_places(c: Candidate, ref: Reference, x: Sequence[int]) -> None:
+    if "10.11" in c.seen and not c.own:
+        allowed = AllowedHere(replace(c, seen={"10.11": c.seen["10.11"]}), ref, x)("10.11")
+        paths, error = misplaced(c.seen, ref.config, x, ref.theta, allowed)
+        if paths:
+            raise _Misplaced(paths, error)
+
+
+def _run(c: Candidate, ref: Reference, x: Sequence[int], differs: Callable[[], None] = lambda: None) -> _Run:
     allowed = AllowedHere(c, ref, x)
     run = Lockstep(
-        c.seen, ref.config, x, ref.theta, allowed, own=c.own, noise=None if c.own else allowed.noise
-    )  # fmt: skip
+        c.seen, ref.config, x, ref.theta, allowed, own=c.own, noise=None if c.own else allowed.noise, differs=differs
+    )
     errors = [(path, error, allowed(path)) for path, error in run.errors.items()]
     if ordered := _of_another_order(c, ref, x, run.findings):
         return _Run(errors, [error for error in errors if error[0] == "10.11"], ordered, None)
