@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import huggingface as hf
-from conform.ordinary import GPT, build
+from conform.ordinary import GPT, Ordinary, build
 from transformulary.conform import Candidate, Reference, conform
 from transformulary.conform.candidates.places import make_table, read_table
 from transformulary.conform.candidates.propose import propose
@@ -210,6 +210,30 @@ def test_the_draft_of_a_model_that_is_wrong(faults):
     for path, place in table.places.items():
         assert f'"{path}" = "{place}"' in draft
     assert "no value near" not in draft
+
+
+def test_the_draft_of_a_model_without_its_final_norm():
+    """No place that shows one line is proposed for another, however near: the line is left out, its module is named."""
+
+    class Unfinished(Ordinary):
+        def forward(self, ids):
+            e = self.wte(ids) + self.wpe(torch.arange(ids.shape[1]))
+            for block in self.blocks:
+                e = block(e)
+            return self.head(e)
+
+    theirs, _, ref = build(GPT, kind=Unfinished)
+    near = theirs.blocks[2]
+    with torch.no_grad():
+        near.mlp.down.weight.zero_()  # line 8 adds but a bias, so that with the same norm lines 7 and 10 are near
+    ref.theta.W_mlp2[2][:] = 0
+    ref.theta.gamma[:], ref.theta.beta[:] = ref.theta.gamma_2[2], ref.theta.beta_2[2]
+
+    draft = propose(theirs, ref).splitlines()
+
+    assert '# "10.10" = ""  # no value near the oracle\'s was seen; leave it out, or name the module' in draft
+    assert re.search(r"\bln_f\b", next(line for line in draft if line.startswith("# Never called: ")))
+    assert '"10.7[l]" = "blocks.{l}.ln_2:out"' in {line.partition("  #")[0] for line in draft}
 
 
 def test_a_draft_says_how_near_each_layer_is():
