@@ -13,6 +13,7 @@ import numpy as np
 
 from transformulary.oracle.rulings import DOMAINS
 from transformulary.oracle.source import read
+from transformulary.paper.practice import Inference, Practice, Training
 from transformulary.pseudocode import html, numbers, render
 from transformulary.pseudocode.nodes import Box, Line
 from website import ROOT, documents, models, source, symbols, values
@@ -27,6 +28,13 @@ GROUPS = {
 }
 
 
+#: Practice that has all the lines which it adds to Algorithms 11 to 15.
+PRACTISED = Practice(
+    training=Training(N_steps=2, N_acc=2, loss="tokens", masking="bert"),
+    inference=Inference(top_k=3, top_p=0.5, stop=(7,)),
+)
+
+
 def name(number: str) -> str:
     """The name of Algorithm `number`, as the paper has it."""
     found = read().name(number)
@@ -37,7 +45,7 @@ def name(number: str) -> str:
 def summary(number: str) -> str:
     """What it does, in a few words: the first line of the oracle's docstring, without the formula."""
     first = (ast.get_docstring(read().functions[name(number)]) or "").splitlines()[0]
-    what = re.sub(r"^\S+ <- .*?: |^\S+: ", "", first).rstrip(".")
+    what = re.sub(r"^[^:]+ <- .*?: |^\S+: ", "", first).rstrip(".")
     return what[:1].upper() + what[1:]
 
 
@@ -57,9 +65,9 @@ def page(number: str) -> str:
     box: Box = render(number).what.boxes[0]  # type: ignore[union-attr]
     run = example(number)
     changed = models.changes(number, name(number))
-    shown = {line.label: line for line in box.lines if line.label}
+    shown = {line.label: line for line in (*practised(number), *box.lines) if line.label}
     labels = sorted(read().lines(number), key=_order)
-    trees = [box, *(line for forms in changed.values() for line in forms)]
+    trees = [box, *practised(number), *(line for forms in changed.values() for line in forms)]
     parts = [
         f'<h1>{title(number)}</h1><p class="lead">{prose(summary(number))}.</p>',
         f'<div class="pseudocode">{_linked(html.box(box), labels)}</div>',
@@ -75,6 +83,14 @@ def page(number: str) -> str:
         *_rulings(number),
     ]
     return "\n".join(parts)
+
+
+def practised(number: str) -> list[Line]:
+    """The lines that practice adds to one of the paper's algorithms."""
+    if not number.isdigit():
+        return []
+    box: Box = render(number, practice=PRACTISED).what.boxes[0]  # type: ignore[union-attr]
+    return [line for line in box.lines if line.label and not line.label.isdigit()]
 
 
 def prose(text: str) -> str:
@@ -111,21 +127,17 @@ example</a>, and what published models have there instead.</p>"""
 
 
 def _line(number: str, label: str, line: Line | None, changed: dict[Line, list[str]], run: Example) -> str:
-    added = (
-        '<span class="added">Not in the paper: published models, or how they are run, add it.</span>'
-        if line is None
-        else ""
-    )
-    drawn = (
-        html.numbered(_flat(line)) if line else f'<p class="numbered"><span class="number">{label}</span>{added}</p>'
-    )
+    drawn, added = html.numbered(_flat(line) if line else Line(label, 0, ())), ""
+    if number.isdigit() and not label.isdigit():
+        who = "practice adds" if line else "published models, or how they are run, add"
+        added = f'<p class="added">Not in the paper: {who} it.</p>'
     codes = [
         _code("Oracle", source.oracle(number).get(label, [])),
         _code("Fast model", source.fast().get(f"{number}.{label}", [])),
     ]
     pair = f'<div class="pair">{"".join(codes)}</div>' if any(codes) else ""
     return f"""<section class="line" id="line-{label}" data-title="Line {label}">
-<div class="pseudocode">{drawn}</div>
+<div class="pseudocode">{drawn}</div>{added}
 {_calls(line, *changed)}{pair}<div class="pair">{_values(number, label, run)}{_changes(changed, line)}</div>
 </section>"""
 

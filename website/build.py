@@ -48,7 +48,8 @@ def _algorithm(number: str) -> Page:
 
 def _document(file: Path) -> Page:
     title = documents.title(file)
-    return Page(documents.address(file), title, partial(documents.page, file), escape(title), file.stem == "models")
+    name, label = title.replace("`", ""), documents.inline(title)
+    return Page(documents.address(file), name, partial(documents.page, file), label, file.stem == "models")
 
 
 def _family(family: Family) -> Page:

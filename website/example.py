@@ -10,7 +10,7 @@ from typing import Any
 
 from transformulary.oracle.path import Path, Step, parse
 from transformulary.oracle.source import read
-from transformulary.pseudocode.specialise import architecture
+from transformulary.pseudocode.specialise import annotation, architecture
 
 #: Argument of an algorithm -> what the example gives it.
 ARGUMENTS = {
@@ -58,7 +58,8 @@ HOW = (
 )
 #: The same where an argument is many sequences.
 MANY = {"x": "[[6, 3, 1, 4]]", "z": "[[2, 0, 5]]"}
-#: (algorithm, line) -> the choices of a config that bring a line in which the paper does not have.
+#: (algorithm, line) -> the choices that bring in a line which the paper does not have: of practice where an algorithm
+#: is told how it is practised, else of the config.
 CHOICES = {
     ("4", "1a"): "qk_norm=True",
     ("4", "2a"): "qk_norm=True",
@@ -75,6 +76,17 @@ CHOICES = {
     ("9", "2a"): "segments=2",
     ("9", "3a"): "embedding_norm=True",
     ("10", "3a"): "embedding_norm=True",
+    **{(number, label): "N_steps=2" for number in ("11", "12", "13") for label in ("0a", "0b", "1a", "1b")},
+    **{(number, "7a"): 'N_steps=2, loss="tokens"' for number in ("11", "13")},
+    **{(number, "7b"): 'N_steps=2, optimiser="momentum"' for number in ("11", "13")},
+    ("12", "1c"): "N_steps=2",
+    ("12", "3a"): 'masking="bert"',
+    ("12", "10a"): "N_steps=2",
+    ("12", "11a"): 'N_steps=2, loss="tokens"',
+    ("12", "11b"): 'N_steps=2, optimiser="momentum"',
+    **{("14", label): "top_k=3, top_p=0.5" for label in ("4a", "4b", "4c")},
+    ("14", "6a"): "stop=(7,)",
+    **{("15", label): "top_k=3, top_p=0.5" for label in ("5a", "5b", "5c")},
 }
 SIZES = "N_V=8, ell_max=6, H=2, d_e=4, d_mlp=8"
 LAYERS = {"EDTransformerConfig": "L_enc=1, L_dec=1"}
@@ -126,23 +138,25 @@ def _program(function: ast.FunctionDef, choices: str) -> str:
     kind = architecture(function)
     kind = kind if kind.endswith("TransformerConfig") else DECODER
     segments = ["[0, 0, 1]"] if "segments" in choices else []
-    call = ", ".join([f'"{function.name}"', *_arguments(function), *segments])
-    practised = "how" in _arguments(function)
+    arguments = _arguments(function, bool(choices))
+    call = ", ".join([f'"{function.name}"', *arguments, *segments])
+    practised = _practice(function) if "how" in arguments else ""
     sizes = ", ".join(filter(None, [SIZES, LAYERS.get(kind, "L=1"), choices if not practised else ""]))
-    how = ", ".join(filter(None, [_without(HOW, choices), choices]))
+    told = _without(HOW, choices) if "how" in _arguments(function, False) else ""
+    how = ", ".join(filter(None, [told, choices]))
     needs = f"{call} config"
     if "theta" in needs:
         needs += " rng"
     rows = {
-        "np": "import numpy as np" if "rng" in needs or "X" in _arguments(function) else "",
+        "np": "import numpy as np" if "rng" in needs or "X" in arguments else "",
         "": f"from transformulary import {kind}, oracle",
-        "how": "from transformulary.paper import Training" if practised else "",
+        "how": f"from transformulary.paper import {practised}" if practised else "",
         "W_qkv": "from transformulary.oracle.theta import W_qkv" if "W_qkv(" in call else "",
         "config": f"\nconfig = {kind}({sizes})",
-        "rng": "rng = np.random.default_rng(0)" if "rng" in needs or "X" in _arguments(function) else "",
+        "rng": "rng = np.random.default_rng(0)" if "rng" in needs or "X" in arguments else "",
         "theta": "theta = oracle.random_theta(config, rng)" if "theta" in call else "",
-        "told": f"how = Training(\n    {how},\n)" if practised else "",
-        "X": "X = rng.normal(size=(config.d_e, 3))" if "X" in _arguments(function) else "",
+        "told": f"how = {practised}(\n    {how},\n)" if practised else "",
+        "X": "X = rng.normal(size=(config.d_e, 3))" if "X" in arguments else "",
     }
     return "\n".join([*filter(None, rows.values()), f"values = oracle.record({call})", ""])
 
@@ -153,12 +167,18 @@ def _without(told: str, choices: str) -> str:
     return re.sub(rf"\b{name}=[^,]*, ?", "", told) if name else told
 
 
-def _arguments(function: ast.FunctionDef) -> list[str]:
-    """What the call hands over: all that has no default, and the config."""
+def _practice(function: ast.FunctionDef) -> str:
+    """What `how` is: Training or Inference."""
+    return next(annotation(a) for a in function.args.args if a.arg == "how")
+
+
+def _arguments(function: ast.FunctionDef, chosen: bool) -> list[str]:
+    """What the call hands over: all that has no default, the config, and how it is practised if that is chosen."""
     positional = [*function.args.posonlyargs, *function.args.args]
     required = len(positional) - len(function.args.defaults)
     own = TWO.get(function.name, {})
-    given = [own.get(a.arg) or _value(a) for k, a in enumerate(positional) if k < required or a.arg == "c"]
+    wanted = {"c", "how"} if chosen else {"c"}
+    given = [own.get(a.arg) or _value(a) for k, a in enumerate(positional) if k < required or a.arg in wanted]
     named = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
     return given + [f"{a.arg}={_value(a)}" for a, default in named if default is None or a.arg == "ell_gen"]
 

@@ -71,7 +71,7 @@ def page(family: Family) -> str:
     config = preset(family.name).config
     paper = PAPERS[ROOTS[type(config)]]
     changed = html.fragment(diff(preset(paper).config, config, names=(paper, family.name)).what)
-    whole = html.fragment(describe(config).what)
+    whole = html.fragment(describe(config, name=next(family.presets()).name).what)
     notes = [family.note, *(f"{size}: {note}" for size, note in family.notes.items())]
     sizes = ", ".join(f"<code>{p.name}</code>" for p in family.presets())
     return f"""<h1>{escape(title(family))}</h1>

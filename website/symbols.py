@@ -44,6 +44,11 @@ OTHERS = {
     "epsilon": "keeps a denominator from being 0",
     "g_max": "the largest norm of a gradient",
     "decay": "weight decay: by how much matrices shrink at rate 1",
+    "N_tokens": "how many tokens the losses of a batch look at",
+    "special": "tokens that are never masked",
+    "top_k": "how many of the most probable tokens are left",
+    "top_p": "what probability the tokens that are left reach together",
+    "stop": "tokens after which a text ends",
     "pi": "the circle's number",
 }
 _V = Sym("vocabulary")
@@ -75,7 +80,12 @@ THERE = {
     ("3", "u"): "place of a token of the context",
     ("6", "v"): "variance of the elements of one vector",
     ("6r", "v"): "mean square of the elements of one vector",
-    **{(number, "omega"): "what the optimiser remembers" for number in ("13a", "13d", "13m", "13r", "13u")},
+    **{
+        (number, "omega"): "what the optimiser remembers"
+        for number in ("11", "12", "13", "13a", "13d", "13m", "13r", "13u")
+    },
+    ("11", "B"): "a batch: the numbers of the pairs that an update learns from",
+    **{(number, "u"): "a token" for number in ("14", "15")},
     ("13b", "a"): "where the batch begins",
     ("13b", "b"): "where the batch ends",
     ("13c", "a"): "where the window begins",

@@ -50,7 +50,7 @@ def _shape(path: str, value: Any) -> str:
     if isinstance(value, set):
         return "a set of places, from 0"
     if (parts := leaves(value)) != [value]:
-        return f"{len(parts)}, one below the other"
+        return f"{len(parts)}, one below the other" if len(parts) > 1 else "a list of one"
     if _ids(value):
         return "token ids, from 0"
     if value is None:

@@ -38,6 +38,11 @@ def test_what_a_number_does_not_explain():
     assert of(turned, other, [10000, 1e6]) is None
 
 
+def test_a_difference_without_numbers():
+    """Values of another shape, which have no difference, are not explained by a number."""
+    assert of(turned, 0 * turned(20000), [10000, 1e6]) is None
+
+
 def test_shorter_numbers_come_first():
     """The fewest digits first, the number itself last."""
     assert list(shorter(137.25)) == [100.0, 140.0, 137.0, 137.2, 137.25]

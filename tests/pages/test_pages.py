@@ -146,3 +146,11 @@ def test_every_document_has_a_page():
 def test_folder_is_ignored():
     """What `make docs` writes is never committed."""
     assert "build/" in Path(ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+
+
+def test_titles_are_no_markdown():
+    """In the list of pages code is set as code; in the search and the browser's tab titles are plain."""
+    pages = [page for group in contents().values() for page in group]
+
+    assert "What <code>conform</code> finds" in [page.label for page in pages]
+    assert not any("`" in page.title + page.label for page in pages)

@@ -15,6 +15,10 @@ LOADED = """new Promise((done) =>
 TOO_WIDE = """Array.from(document.querySelectorAll("p, .words, figcaption, math"))
   .filter((e) => e.getBoundingClientRect().right > innerWidth + 1 || e.scrollWidth > e.clientWidth + 1 && e.clientWidth)
   .map((e) => e.textContent)"""
+#: What is drawn within 2 pixels of the upper or lower edge of its row, or beyond it.
+CRAMPED = """Array.from(document.querySelectorAll("math > *"), (e) =>
+  [e.textContent, e.getBoundingClientRect(), e.closest("p, figcaption").getBoundingClientRect()])
+  .filter(([_, e, row]) => e.height && (e.top < row.top + 2 || e.bottom > row.bottom - 2)).map(([text]) => text)"""
 COLOURS = """(() => { const of = (e) => [getComputedStyle(e).color, getComputedStyle(e).backgroundColor];
   return of(document.querySelector(".pseudocode")); })()"""
 PAGES = {
@@ -50,6 +54,16 @@ def test_fits_a_phone(name, browser, tmp_path):
 
     assert ([], 390) == (page.ask(TOO_WIDE), page.ask("document.documentElement.scrollWidth"))
     assert ([], 1) == (page.complaints(), len(page.requests()))
+    page.close()
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.parametrize("name", PAGES)
+def test_rows_are_higher_than_their_formulas(name, width, browser, tmp_path):
+    """Fractions and sums keep clear of the rows above and below, which may be coloured."""
+    page = opened(browser, PAGES[name](), tmp_path, width)
+
+    assert [] == page.ask(CRAMPED)
     page.close()
 
 

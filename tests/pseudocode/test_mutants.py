@@ -16,6 +16,14 @@ from transformulary.pseudocode.formulas import Formulas
 from transformulary.pseudocode.nodes import ATOM, Infix, Sym
 
 
+@pytest.fixture(autouse=True)
+def anew():
+    """Every test prints its lines anew, with its mutant or without."""
+    statements.lines.cache_clear()
+    yield
+    statements.lines.cache_clear()
+
+
 def computes(name, form="text"):
     """Whether the pages of a model compute the oracle's P."""
     config = CONFIGS[name]

@@ -11,9 +11,11 @@ Exit status: 0 done; 1 a bug of ours, with its traceback; 2 something the user c
 """
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -29,6 +31,8 @@ VERBS = {
     "Look inside": ("attention", "trace"),
     "Find what is wrong": ("conform", "vectors"),
 }
+#: What is done in a moment, without NumPy and PyTorch.
+READING = VERBS["Read the algorithms"]
 #: Characters of the longest complaint: a value that the user's file gives may be of any length.
 MOST = 1000
 
@@ -82,6 +86,23 @@ def _run(verb: str, rest: list[str]) -> int:
 
 
 def _run_verb(verb: str, rest: list[str]) -> int:
+    with _no_collector() if verb in READING else nullcontext():
+        return _run_module(verb, rest)
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Without Python's search for garbage: it would go through our trees of small objects again and again."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _run_module(verb: str, rest: list[str]) -> int:
     module = import_module(f"transformulary.cli.{_file_name(verb)}")
     parser = Parser(
         prog=f"transformulary {verb}",

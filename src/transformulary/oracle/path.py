@@ -25,7 +25,7 @@ from transformulary.errors import AlgorithmError
 
 #: The letters of indices, in the order in which loops nest.
 NESTING = ("i", "n", "l", "h", "t", "u", "t_z", "t_x")
-_STEP = re.compile(r"(N[a-z]?)\.(N[a-z]?)(?:\[([a-z_]+=N(?:,[a-z_]+=N)*)\])?".replace("N", "[1-9][0-9]*"))
+_STEP = re.compile(r"(N[a-z]?)\.(N[a-z]?|0[a-z])(?:\[([a-z_]+=N(?:,[a-z_]+=N)*)\])?".replace("N", "[1-9][0-9]*"))
 _NAME = re.compile(r"[A-Za-z]\w*(?:\.(?!1$)[1-9][0-9]*)?", re.ASCII)
 
 

@@ -81,7 +81,7 @@ class Watch:
         always: Iterable[Variant] = (),
     ) -> None:
         self.hook, self.wanted = hook, inside
-        self.on: Mapping[Any, int] = {}
+        self.on = {}
         self.given: Mapping[str, Any] = {}
         self.stack: list[tuple[Step, bool]] = []
         self.frozen: dict[str, Any] | None = None  # path -> what the hook put there, while the hook looks away
@@ -92,6 +92,15 @@ class Watch:
         for module in modules:
             exec(module, self.scope)
         self.algorithms = SimpleNamespace(**{name: self.scope[name] for name in read().functions})
+
+    @property
+    def on(self) -> Mapping[Any, int]:
+        return self._on
+
+    @on.setter
+    def on(self, variants: Mapping[Any, int]) -> None:
+        self._on = variants
+        self._changed: dict[tuple[int, int], Any] = {}  # (statement, layer) -> the function that computes it, or None
 
     def line(
         self, compute: Callable[[], Any], shown: bool, number: str, label: str, refines: bool, **indices: int
@@ -136,17 +145,21 @@ class Watch:
         """A statement as it is, or, once it is computed, with the variants of it that are on in this layer."""
 
         def compute() -> Any:
-            if not self.on:
+            layer = next((i for step, _ in self.stack for name, i in step.indices if name == "l"), 0) if self.on else 0
+            if self.on and (statement, layer) not in self._changed:
+                self._changed[statement, layer] = self._function(statement, layer, tuple(variables))
+            function = self._changed[statement, layer] if self.on else None
+            if function is None:
                 return usual()
-            layer = next((i for step, _ in self.stack for name, i in step.indices if name == "l"), 0)
-            on = tuple(variant for variant, where in self.on.items() if holds(where, layer))
-            code = self.statements[statement].varied(on, tuple(variables))
-            if code is None:
-                return usual()
-            function = eval(code, self.scope)
-            return function(*(variables[name] for name in function.__code__.co_varnames))
+            code = function.__code__
+            return function(*(variables[name] for name in code.co_varnames[: code.co_argcount]))
 
         return compute
+
+    def _function(self, statement: int, layer: int, variables: tuple[str, ...]) -> Any:
+        on = tuple(variant for variant, where in self.on.items() if holds(where, layer))
+        code = self.statements[statement].varied(on, variables)
+        return code and eval(code, self.scope)
 
     def inside(self, name: str, value: Any) -> Any:
         """A value inside the current line."""

@@ -103,8 +103,9 @@ def preset(name: str) -> Preset:
 
     Raises ConfigError, which names those that are spelt almost like it.
     """
-    if name in presets():
-        return presets()[name]
+    for family in families().values():
+        if name.startswith(f"{family.name}-") and (found := [p for p in family.presets() if p.name == name]):
+            return found[0]
     if name in families():
         family = families()[name]
         first = next(family.presets())

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from functools import cache, reduce
+from functools import reduce
 from itertools import groupby
 
-from transformulary.oracle.source import read
 from transformulary.paper import parameters
 from transformulary.paper.parameters import POSITIONAL, QK_NORM, Shapes, size, split
 from transformulary.pseudocode.nodes import Apply, Box, Entry, Fence, Infix, Line, Node, Num, Power, Sym, Words
 from transformulary.pseudocode.notation import member
-from transformulary.pseudocode.specialise import ROOTS, Program, annotation, architecture, papers_program, widths_differ
+from transformulary.pseudocode.specialise import ROOTS, Program, annotation, mentioned, papers_program, widths_differ
 from transformulary.pseudocode.statements import Parts, lines
 
 #: Name -> the set it is from: a shape of real numbers ("d_x ell_x"), or one of SETS and a shape.
@@ -136,10 +135,9 @@ def box(program: Program, name: str) -> Box:
 MISPRINTED = frozenset({"6", "8", "9"})
 
 
-@cache
 def papers_lines(name: str) -> tuple[Line, ...]:
     """The lines of one algorithm as the paper prints them."""
-    return lines(papers_program(architecture(read().functions[name])), name)
+    return lines(papers_program(name), name)
 
 
 def credit(program: Program, name: str, printed: tuple[Line, ...]) -> str:
@@ -187,7 +185,7 @@ class _Head:
 
     def hyperparameters(self) -> Parts:
         """What the paper calls so: sizes, the mask, and what training and inference are told."""
-        used = {n.id for n in ast.walk(self.function) if isinstance(n, ast.Name)}
+        used = mentioned(self.function)
         told = [a.arg for a in self.rest if a.arg == "Mask" or annotation(a) == "float"]
         told += [a.arg for a in self.function.args.kwonlyargs]
         chosen = [(Sym(name), self.space(SPACES[name])) for name in told if name in SPACES and name in used]

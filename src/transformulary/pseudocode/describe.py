@@ -17,7 +17,7 @@ from transformulary.pseudocode.boxes import box
 from transformulary.pseudocode.definitions import definitions
 from transformulary.pseudocode.diff import Diff, between
 from transformulary.pseudocode.nodes import Document, Head
-from transformulary.pseudocode.specialise import PAPER, Program, architecture, order, papers_program
+from transformulary.pseudocode.specialise import PAPER, Program, order, papers_program
 
 #: Each is printed by the module of this name, which has `document` and `diff`.
 FORMATS = ("text", "latex", "markdown", "html")
@@ -135,8 +135,7 @@ def _program(number: str, config: Config | None, practice: Practice | None) -> t
     name = read().name(number)
     if name is None:
         raise AlgorithmError(_missing(number))
-    norm = "rms_norm" if number == "6r" else "layer_norm"
-    paper = papers_program(architecture(read().functions[name]), norm)
+    paper = papers_program(name)
     practice = practice or _practice(number, name)
     as_printed = config is None and practice == PAPER
     return (paper if as_printed else Program(config or paper.config, practice=practice)), name

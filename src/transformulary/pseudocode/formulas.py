@@ -32,7 +32,8 @@ from transformulary.pseudocode.nodes import (
     Words,
 )
 from transformulary.pseudocode.notation import FUNCTIONS, HIDDEN, SCALAR_FUNCTIONS, SCALARS, TOKENS, letters, member
-from transformulary.pseudocode.specialise import Program, annotation
+from transformulary.pseudocode.rewriting import written
+from transformulary.pseudocode.specialise import Program, annotation, is_mask
 
 OPERATORS: dict[type, str] = {
     ast.Add: "+",
@@ -155,7 +156,7 @@ class Formulas:
 
     def Subscript(self, node: ast.Subscript) -> Node:
         at = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        if ast.unparse(node.value) == "c.mask":
+        if is_mask(node):
             return self.mask(node)
         if isinstance(at[-1], ast.Constant) and at[-1].value is None:  # b[:, None]
             return Infix("", self(node.value), Power(Num(1), Words("T")))
@@ -300,7 +301,7 @@ class Formulas:
         return Fence("[]", (self(items.args[0]),)) if isinstance(items, ast.Call) else self(items)
 
     def call_gradient(self, f: ast.expr, at: ast.expr) -> Node:
-        return Prefix("∇", Apply(Words(ast.unparse(f)), (self(at),)))
+        return Prefix("∇", Apply(Words(written(f)), (self(at),)))
 
     def call_W_qkv(self, _: ast.expr, h: ast.expr, g: ast.expr) -> Node:
         """W_qkv^h; with groups, W_qkv^{h,g}: queries of head h, keys and values of head g."""

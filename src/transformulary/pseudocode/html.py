@@ -33,7 +33,7 @@ STYLE = """\
   font-size: .8em; user-select: none; }
 .pseudocode .words { padding-left: calc(2em + var(--depth, 0) * 1.5em); text-indent: -2em; min-width: 0; }
 .pseudocode math { font-family: "Latin Modern Math", "STIX Two Math", "Cambria Math", math;
-  math-style: normal; text-indent: 0; }
+  math-style: normal; text-indent: 0; padding-block: .2em; }
 .pseudocode .credit, .pseudocode footer, .pseudocode i { color: var(--faint); }
 .pseudocode a { color: inherit; }
 .pseudocode pre { white-space: pre-wrap; font-size: .8rem; }

@@ -8,33 +8,32 @@ from __future__ import annotations
 import ast
 from dataclasses import fields
 from functools import cache, reduce
-from pathlib import Path
+from inspect import getsource
+from textwrap import dedent
 
-from transformulary.paper import masks
 from transformulary.paper.masks import Mask
-from transformulary.pseudocode.rewriting import Rewriter
+from transformulary.pseudocode.rewriting import Rewriter, written
 
 
 def rule(mask: Mask) -> ast.expr:
     """The expression that is true where t_prime may attend to t; the constant True for `Full`."""
     if len(mask.members) > 1:
         return reduce(lambda a, b: ast.BinOp(a, ast.BitOr(), b), map(rule, mask.members))
-    *named, result = _body(type(mask).__name__)
+    *named, result = _body(type(mask))
     assert isinstance(result, ast.Return) and result.value
     values: dict[str, ast.expr] = {"t_z": ast.Name("t"), "t_x": ast.Name("t_prime")}
     numbers = {f.name: ast.Constant(getattr(mask, f.name)) for f in fields(mask)}
     for statement in named:
         assert isinstance(statement, ast.Assign)
-        values[ast.unparse(statement.targets[0])] = _Rule(values, numbers).visit(statement.value)
+        values[written(statement.targets[0])] = _Rule(values, numbers).visit(statement.value)
     return _Rule(values, numbers).visit(result.value)  # type: ignore[no-any-return]
 
 
 @cache
-def _body(name: str) -> list[ast.stmt]:
+def _body(kind: type[Mask]) -> list[ast.stmt]:
     """The statements of one class's __call__, without its docstring."""
-    tree = ast.parse(Path(masks.__file__).read_text(encoding="utf-8"))
-    kind = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
-    call = next(node for node in kind.body if isinstance(node, ast.FunctionDef) and node.name == "__call__")
+    call = ast.parse(dedent(getsource(kind.__call__))).body[0]
+    assert isinstance(call, ast.FunctionDef)
     return [s for s in call.body if not isinstance(s, ast.Expr)]
 
 
@@ -52,7 +51,7 @@ class _Rule(Rewriter):
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         node = self.parts(node)
-        same = isinstance(node.ops[0], ast.Eq) and ast.unparse(node.left) == ast.unparse(node.comparators[0])
+        same = isinstance(node.ops[0], ast.Eq) and written(node.left) == written(node.comparators[0])
         return ast.Constant(True) if same else node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 
 from transformulary.paper import SYMBOLS
 from transformulary.pseudocode.nodes import Node, Sym
@@ -80,6 +81,7 @@ class Letters:
         return unicodedata.normalize("NFC", GREEK.get(self.letter, self.letter) + ACCENTS.get(self.accent, ""))
 
 
+@lru_cache(maxsize=1024)
 def letters(name: str, plain: bool = False) -> Letters:
     """The parts of a symbol; a trailing underscore (a family handed in: e_ of Algorithm 3) is not printed.
 

@@ -17,6 +17,8 @@ class Rewriter:
 
     def visit(self, node: ast.AST) -> Any:
         """What takes the place of a node."""
+        if not node._fields:  # an operator, or Load and Store
+            return node
         method = getattr(self, f"visit_{type(node).__name__}", self.parts)
         return method(node)
 
@@ -36,6 +38,11 @@ class Rewriter:
             found = self.visit(node) if isinstance(node, ast.AST) else node
             new += found if isinstance(found, list) else [found]
         return nodes if len(new) == len(nodes) and all(a is b for a, b in zip(new, nodes, strict=True)) else new
+
+
+def written(node: ast.AST) -> str:
+    """A node as `ast.unparse` writes it, names at once: they are most of what is asked for."""
+    return node.id if isinstance(node, ast.Name) else ast.unparse(node)
 
 
 def replaced(node: N, **parts: Any) -> N:

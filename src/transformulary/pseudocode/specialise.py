@@ -19,7 +19,7 @@ from transformulary.paper import Config, DTransformerConfig, EDTransformerConfig
 from transformulary.paper.parameters import leaves
 from transformulary.paper.practice import Inference, Practice, Training
 from transformulary.pseudocode.notation import HIDDEN
-from transformulary.pseudocode.rewriting import Rewriter, replaced
+from transformulary.pseudocode.rewriting import Rewriter, replaced, written
 
 PAPER, LOAD = Practice(), ast.Load()
 #: The architecture of each config, which is where a run begins.
@@ -72,7 +72,7 @@ class Program:
             name = todo.pop()
             if name and name not in found:
                 found.add(name)
-                todo += [n.id for n in ast.walk(self[name]) if isinstance(n, ast.Name) and n.id in self.source.numbers]
+                todo += mentioned(self[name]) & self.source.numbers.keys()
         return sorted(found, key=lambda name: order(self.source.numbers[name]))
 
     def visible(self, name: str) -> tuple[list[ast.arg], list[ast.arg]]:
@@ -81,7 +81,7 @@ class Program:
         The bar between them is the signature's `/`; sequences of tokens are inputs wherever they stand.
         """
         function = self[name]
-        used = {n.id for n in ast.walk(ast.Module(function.body, [])) if isinstance(n, ast.Name)} - HIDDEN
+        used = mentioned(function) - HIDDEN
         shown = [a for a in (*function.args.posonlyargs, *function.args.args) if a.arg in used]
         before = [a for a in shown if a in function.args.posonlyargs or "Sequence" in annotation(a)]
         return before, [a for a in shown if a not in before]
@@ -98,16 +98,20 @@ def how(function: ast.FunctionDef, practice: Practice) -> Training | Inference |
     return next((kinds[annotation(a)] for a in function.args.args if a.arg == "how"), None)
 
 
+def papers_program(name: str) -> Program:
+    """The algorithms with the paper's choices, for the architecture that the algorithm `name` is for, if it is for one.
+
+    Their sizes do not show, they are symbols.
+    """
+    source = read()
+    kind = next((k for k in ROOTS if k.__name__ == architecture(source.functions[name])), DTransformerConfig)
+    return _papers_program(kind, "rms_norm" if source.numbers[name] == "6r" else "layer_norm")
+
+
 @cache
-def papers_program(kind: str, norm: str = "layer_norm") -> Program:
-    """The algorithms with the paper's choices for an architecture; the sizes do not show, they are symbols."""
-    sizes: Any = {"N_V": 2, "ell_max": 2, "H": 2, "d_e": 4, "d_mlp": 2, "norm": norm}
-    match kind:
-        case "EDTransformerConfig":
-            return Program(EDTransformerConfig(**sizes, L_enc=2, L_dec=2))
-        case "ETransformerConfig":
-            return Program(ETransformerConfig(**sizes, L=2))
-    return Program(DTransformerConfig(**sizes, L=2))
+def _papers_program(kind: type, norm: str) -> Program:
+    layers: Any = {"L_enc": 2, "L_dec": 2} if kind is EDTransformerConfig else {"L": 2}
+    return Program(kind(N_V=2, ell_max=2, H=2, d_e=4, d_mlp=2, norm=norm, **layers))
 
 
 def widths_differ(config: Config) -> bool:
@@ -129,7 +133,7 @@ def architecture(function: ast.FunctionDef) -> str:
 
 def annotation(argument: ast.arg) -> str:
     """The annotation of an argument as text, "" without one."""
-    return ast.unparse(argument.annotation) if argument.annotation else ""
+    return written(argument.annotation) if argument.annotation else ""
 
 
 def exact(value: float, node: ast.BinOp) -> bool:
@@ -148,13 +152,17 @@ def is_number(node: ast.AST | None, value: float) -> bool:
 def cycle(masks: tuple[Mask, ...]) -> tuple[Mask, ...]:
     """The shortest cycle of masks that gives every layer the same one."""
     n = len(masks)
-    return next(masks[:k] for k in range(1, n + 1) if n % k == 0 and masks == masks[:k] * (n // k))
+    return next((masks[:k] for k in range(1, n + 1) if n % k == 0 and masks == masks[:k] * (n // k)), ())
+
+
+def is_mask(node: ast.AST) -> bool:
+    """Whether a node is the mask of a layer: c.mask[…]."""
+    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "mask"
 
 
 def is_cycle(node: ast.AST) -> bool:
     """Whether a node is the mask of layer l where masks alternate: c.mask[l % 2]."""
-    whole = isinstance(node, ast.Subscript) and ast.unparse(node.value) == "c.mask"
-    return whole and not isinstance(node.slice, ast.Constant)  # type: ignore[attr-defined]
+    return is_mask(node) and not isinstance(node.slice, ast.Constant)  # type: ignore[attr-defined]
 
 
 def is_size(statement: ast.stmt) -> bool:
@@ -162,12 +170,25 @@ def is_size(statement: ast.stmt) -> bool:
     if not isinstance(statement, ast.Assign):
         return False
     values = statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
-    return all(ast.unparse(v).startswith("len(") or ".shape[" in ast.unparse(v) for v in values)
+    return all(map(_is_length, values))
+
+
+def _is_length(node: ast.expr) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id="len")) | ast.Subscript(value=ast.Attribute(attr="shape")):
+            return True
+    return False
 
 
 def names(target: ast.expr) -> list[str]:
     """The names that an assignment binds."""
     return [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
+
+
+@lru_cache(maxsize=1024)
+def mentioned(function: ast.FunctionDef) -> frozenset[str]:
+    """The names that the lines of a function mention."""
+    return frozenset(n.id for statement in function.body for n in ast.walk(statement) if isinstance(n, ast.Name))
 
 
 @lru_cache(maxsize=1024)
@@ -223,7 +244,7 @@ class _Specialiser(Rewriter):
         for statement in statements:
             chooses = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.IfExp)
             chosen = chooses and not self.source.label(self.path, statement)
-            new = self.visit(_Substitute(values).visit(statement))
+            new = self.visit(_Substitute(values).visit(statement) if values else statement)
             for s in new if isinstance(new, list) else [new]:
                 if chosen:
                     values = values | {names(s.targets[0])[0]: s.value}
@@ -275,7 +296,7 @@ class _Specialiser(Rewriter):
             known, key = self._known(node.slice)
             assert known, f"{ast.unparse(node)} must be decided by the config"
             return self.visit(table[key])
-        if ast.unparse(node.value) == "c.mask":
+        if is_mask(node):
             return self._masks(node)
         new = self.parts(node)
         return ast.Constant(0) if is_number(new.value, 0) else new

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from transformulary.pseudocode.formulas import Formulas, series
 from transformulary.pseudocode.nodes import (
@@ -21,11 +22,13 @@ from transformulary.pseudocode.nodes import (
     Words,
 )
 from transformulary.pseudocode.notation import member
+from transformulary.pseudocode.rewriting import written
 from transformulary.pseudocode.specialise import Program, annotation, cycle, is_cycle, order
 
 Parts = tuple[Node | str, ...]
 
 
+@lru_cache(maxsize=128)
 def lines(program: Program, name: str) -> tuple[Line, ...]:
     """The lines of one algorithm with the paper's numbers, its numbered `end`s included."""
     return tuple(_Lines(program, name).block(program[name].body, 0))
@@ -73,7 +76,7 @@ class _Lines:
     def returns(self, following: ast.stmt | None, target: ast.expr) -> bool:
         """Whether what follows only returns `target`: the two are one line in print."""
         unnumbered = isinstance(following, ast.Return) and not self.label(following)
-        return unnumbered and ast.unparse(following.value) == ast.unparse(target)  # type: ignore[union-attr]
+        return unnumbered and written(following.value) == written(target)  # type: ignore[union-attr]
 
     # loops
 
@@ -89,18 +92,18 @@ class _Lines:
     def counted(self, s: ast.For) -> Iterator[Node | str]:
         """l = 1, 2, …, L; n ∈ B"""
         if isinstance(s.iter, ast.Name):
-            yield Infix("∈", self.formula.symbol(ast.unparse(s.target)), self.formula(s.iter))
+            yield Infix("∈", self.formula.symbol(written(s.target)), self.formula(s.iter))
             return
         first, *others = series(self.formula(s.iter.args[0]))  # type: ignore[attr-defined]
-        yield Infix("=", self.formula.symbol(ast.unparse(s.target)), first)
+        yield Infix("=", self.formula.symbol(written(s.target)), first)
         for value in others:
             yield from (",", value)
 
     def masks_by_layer(self, s: ast.For, depth: int) -> Iterator[Line]:
         """Where masks alternate, what Mask_l is: one rule for every remainder of l."""
-        if not any(map(is_cycle, ast.walk(s))):
+        masks, l = cycle(getattr(self.config, "mask", ())), Sym("l")
+        if len(masks) < 2 or not any(map(is_cycle, ast.walk(s))):
             return
-        masks, l = cycle(self.config.mask), Sym("l")  # type: ignore[union-attr]
         for i, mask in enumerate(masks, 1):
             which: Parts = (Infix("=", Infix("mod", l, Num(len(masks))), Num(i % len(masks))),)
             if len(masks) == 2:
@@ -112,7 +115,7 @@ class _Lines:
         at = Sym(function.args.args[0].arg)
         for s in function.body:
             if isinstance(s, ast.Assign):
-                self.formula.given[ast.unparse(s.targets[0])] = at
+                self.formula.given[written(s.targets[0])] = at
                 yield from self.assignment(s, self.label(s), depth)
             if isinstance(s, ast.Return) and s.value:
                 left = Apply(Words(function.name), (at,))
@@ -151,7 +154,7 @@ class _Lines:
                 yield Line(label, depth, (first, "with probability", self.formula(p), ", else", self.formula(b)))
             case value:
                 yield Line(label, depth, (self.becomes(target, value),))
-                self.formula.families.pop(ast.unparse(target), None)
+                self.formula.families.pop(written(target), None)
 
     def sampled(self, y: Node, q: ast.expr) -> Parts:
         """sample a token y from q ∝ p^{1/τ}; at τ = 0 the most probable one is taken."""
@@ -177,7 +180,7 @@ class _Lines:
         return ("for", self.formula.range(generator), ":")
 
     def for_all(self, indices: list[ast.expr]) -> Parts:
-        first, *others = (self.formula.symbol(ast.unparse(i)) for i in indices)
+        first, *others = (self.formula.symbol(written(i)) for i in indices)
         return ("∀", first, *(part for i in others for part in (",", i)), ":")
 
     def family(self, target: ast.expr, members: ast.ListComp, label: str, depth: int) -> Iterator[Line]:
@@ -185,9 +188,9 @@ class _Lines:
 
         Members that i numbers are the entries of a vector: a[i].
         """
-        name, generator = ast.unparse(target), members.generators[0]
+        name, generator = written(target), members.generators[0]
         right = self.formula(members.elt)
-        if ast.unparse(generator.target) != "i":
+        if written(generator.target) != "i":
             self.formula.families[name] = generator
         left = self.formula(ast.Subscript(target, generator.target))
         own = self.source.labels.get((self.path, members.elt.end_lineno or 0), label)
