@@ -168,6 +168,7 @@ class Attention(nn.Module):
             keep = keep & (i != j)
         if has("mask-strict"):
             keep = keep & ((i != j) | (i == 0))
+        keep = keep ^ (has("mask-inverted") or has("mask-inverted-nan"))
         return keep.T if has("mask-transposed") else keep
 
     def forward(self, x):
@@ -222,7 +223,7 @@ class Attention(nn.Module):
             return scores.softmax(-1).masked_fill(~keep, 0)
         if has("mask-added"):
             return (scores - 1e4 * ~keep).softmax(-1)
-        fill = -1e9 if has("mask-strict-finite") else 0.0 if has("mask-zero") else -torch.inf
+        fill = -1e9 if has("mask-strict-finite") or has("mask-inverted") else 0.0 if has("mask-zero") else -torch.inf
         fill = -self.number("mask-finite", -fill)
         return scores.masked_fill(~keep, fill).softmax(-2 if has("softmax-over-queries") else -1)
 

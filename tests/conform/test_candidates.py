@@ -162,7 +162,7 @@ def test_a_wrong_function_is_one_fault():
 
 @pytest.mark.parametrize(("functions", "says"), [
     ({"atention": attention}, "atention"),
-    ({"attention": lambda X: X}, "attention\\(X, Z, weights, mask\\) failed: TypeError"),
+    ({"attention": lambda X: X}, r"attention\(X\) must be attention\(X, Z, weights, mask\): .*_candidates.py, line"),
     ({"attention": lambda *a: "no"}, "must be an array of numbers"),
     ({"attention": lambda *a: None}, "attention\\(X, Z, weights, mask\\) returned nothing"),
     ({"attention": lambda *a: (None, a[0])}, "is NoneType, and must be an array of numbers"),
@@ -173,6 +173,8 @@ def test_a_wrong_function_is_one_fault():
     ({"layer_norm": lambda X, *_: X.astype(object)}, "is an array of object, and values are real numbers"),
     ({"layer_norm": lambda X, *_: np.ma.masked_all_like(X)}, "is a masked array"),
     ({"layer_norm": lambda *_: sys.exit(0)}, r"layer_norm\(X, gamma, beta\) called sys.exit\(0\)"),
+    ({"layer_norm": lambda *_: pytest.fail("no")}, r"layer_norm\(X, gamma, beta\) failed: Failed: no"),
+    ({"layer_norm": lambda *_: (_ for _ in ()).throw(GeneratorExit)}, "failed: GeneratorExit"),
 ])  # fmt: skip
 def test_functions_that_cannot_be_compared(functions, says):
     """A name that nobody knows, another signature, no array: one sentence each."""
@@ -180,11 +182,56 @@ def test_functions_that_cannot_be_compared(functions, says):
         conform(functions if "atention" not in functions else Functions(functions), "gpt2", tokens=X)
 
 
-def test_a_function_that_ignores_its_mask():
-    """One head without a mask is the same mistake as a model without one."""
-    report = conform({"attention": lambda X, Z, weights, mask: attention(X, Z, weights, mask | True)}, "gpt2", tokens=X)
+MASKS = {
+    "no-mask": lambda mask: mask | True,
+    "mask-ahead": lambda mask: np.tri(*mask.shape, k=1) > 0,
+    "mask-transposed": lambda mask: mask.T,
+    "mask-inverted-nan": lambda mask: ~mask,
+    "mask-strict": lambda mask: np.tri(*mask.shape, k=-1) + (np.indices(mask.shape).max(0) == 0) > 0,
+}
 
-    assert [fault.key for fault in report.faults] == ["no-mask"]
+
+def masked(mask, function=attention, **options):
+    """The function, whatever its mask says, with that one."""
+    return lambda X, Z, weights, given: function(X, Z, weights, mask(given), **options)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("key", MASKS)
+def test_a_head_with_another_mask(key):
+    """One head with a wrong mask is the same mistake as a model with one."""
+    report = conform({"attention": masked(MASKS[key])}, "gpt2", tokens=X)
+
+    assert [fault.key for fault in report.faults] == [key]
+
+
+def test_a_head_with_a_mask_of_its_own():
+    """It agrees where its mask is the decoder's, and the answer says that it takes no other."""
+    report = conform({"attention": masked(lambda mask: np.tri(*mask.shape) > 0)}, "gpt2", tokens=X)
+
+    assert report.status == 0
+    assert report.answer[1] == "Masks: attention does not keep to its mask."
+
+
+def test_a_head_with_another_mask_and_another_scale():
+    """Both are named."""
+    report = conform({"attention": masked(MASKS["mask-ahead"], scale=1)}, "gpt2", tokens=X)
+
+    assert {fault.key for fault in report.faults} == {"mask-ahead", "scale-no-root"}
+
+
+def test_wrong_heads_beside_a_right_head():
+    """A wrong `mha` is explained, whatever `attention` beside it does."""
+    report = conform({"attention": attention, "mha": masked(MASKS["mask-ahead"], mha)}, "gpt2", tokens=X)
+
+    assert [fault.key for fault in report.faults] == ["mask-ahead"]
+
+
+def test_no_number_and_no_known_mistake():
+    """Values of which none is a number, and that nothing explains, are described."""
+    report = conform({"attention": lambda *a: np.nan * attention(*a)}, "gpt2", tokens=X)
+
+    assert "no known mistake explains it" in report.answer[0]
 
 
 def post_norm(tokens, weights):
@@ -214,8 +261,10 @@ def test_a_file_without_such_a_function(tmp_path):
 
 @pytest.mark.parametrize(("code", "says"), [
     ("import sys\nsys.exit(0)", r"mine.py called sys.exit\(0\)\.$"),
+    ("def load():\n    pass", r"load\(\) must be load\(folder\): .*mine.py, line 1\)\.$"),
     ("from sys import exit\ndef load(folder):\n    exit()", r"load\(folder\) called sys.exit\(\)\.$"),
     ("OUTPUT = 'probability'\ndef model(x, w):\n    pass", "OUTPUT = 'probability'; it is 'logits' or 'probabilities'"),
+    ("from torch import nn\nPLACES = [1]\nload = lambda _: nn.Identity()", r"places = \[1\] is no table"),
     ("def f(:", r"mine.py failed: SyntaxError: invalid syntax \(mine.py, line 1\)$"),
 ])  # fmt: skip
 def test_a_file_that_gives_nothing_to_compare(tmp_path, code, says):
@@ -263,6 +312,7 @@ def test_another_shape(tokens):
     report = conform(Functions({"layer_norm": cut}, tokens), "gpt2", tokens=X)
 
     assert "it has 3 numbers for each of 5 tokens, and should have 12 for each of 8." in report.answer[0]
+    assert "another shape, allowed" in str(report)
 
 
 def test_nan_is_a_difference():
@@ -271,3 +321,4 @@ def test_nan_is_a_difference():
 
     assert report.status == 1
     assert "not finite" in report.answer[0]
+    assert "not a number, allowed" in str(report)

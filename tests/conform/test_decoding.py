@@ -121,6 +121,73 @@ def test_a_fault_that_nobody_knows():
     assert found.says.endswith(": no known mistake of caches and masks explains it")
 
 
+@pytest.mark.parametrize("ell", [1, 2, 3, 4])
+def test_few_tokens(ell):
+    """However few tokens there are, they are padded; the cache takes four."""
+    model, _, ref = build(GPT, kind=Cached)
+
+    found = list(check_decoding(model, ref, X[:ell], "float64", decode))
+
+    assert [note.status for note in found[-2:]] == ["agrees", "agrees"]
+    assert (found[0].status == "not seen") == (ell < 4)
+
+
+def test_no_room_for_padding():
+    """A model that reads no more tokens than there are is not blamed."""
+    model, _, ref = build(replace(GPT, context=3), kind=Cached)
+
+    found = list(check_decoding(model, ref, X[:3], "float64", decode))
+
+    assert [note.status for note in found] == ["not seen", "agrees", "not seen", "not seen"]
+    assert found[-1].says == "padded on the left: with 3 tokens of padding there would be 6, and ell_max = 3"
+
+
+class OneByOne(Cached):
+    """Code for one sequence at a time."""
+
+    def forward(self, ids, *more, **named):
+        assert len(ids) == 1, "one at a time"
+        return super().forward(ids, *more, **named)
+
+
+@pytest.mark.parametrize(("kind", "by", "unseen"), [
+    (OneByOne, decode, ["in a batch", BATCH, "padded on the right", LEFT]),
+    (Cached, lambda model, pieces: 1 / 0, [CACHE]),
+    (Cached, lambda model, pieces: np.asarray(decode(model, pieces)[:1]), [BATCH]),
+])  # fmt: skip
+def test_a_way_that_fails_hides_nothing_else(kind, by, unseen):
+    """It is not seen, with the reason; the others are compared."""
+    model, _, ref = build(GPT, kind=kind)
+
+    found = list(check_decoding(model, ref, X, "float64", by))
+
+    assert [note.says.partition(":")[0] for note in found if note.status != "agrees"] == unseen
+    assert {note.status for note in found} == {"agrees", "not seen"}
+
+
+@pytest.mark.parametrize("change", [lambda y: 0 * y, lambda y: y.index_fill(-1, torch.tensor([3]), -torch.inf)])
+def test_logits_that_are_all_0_or_banned(change):
+    """0 against 0 agrees, and so does minus infinity, a token that is never to be said, against itself."""
+    model, _, ref = build(GPT, kind=Cached)
+    forward = model.forward
+    model.forward = wraps(forward)(lambda *a, **k: change(forward(*a, **k)))
+
+    found = list(check_decoding(model, ref, X, "float64", decode))
+
+    assert {note.status for note in found} == {"agrees"}, found
+
+
+def test_no_finite_logits():
+    """What is no number equals nothing: that is said once, and the model is not blamed."""
+    model, _, ref = build(GPT, kind=Cached)
+    forward = model.forward
+    model.forward = wraps(forward)(lambda *a, **k: forward(*a, **k) * torch.nan)
+
+    (found,) = check_decoding(model, ref, X, "float64", decode)
+
+    assert (found.status, "not finite" in found.says) == ("not seen", True)
+
+
 def test_caches_of_transformers():
     """A cache of `transformers` that loses the position is found as those of one's own functions are."""
     model, config, theta = hf.gpt2()

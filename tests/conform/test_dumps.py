@@ -103,6 +103,14 @@ def test_names_that_are_not_wanted(tmp_path):
     assert list(read_dumps(tmp_path, {"h.{l}.debug": None})) == ["10.3"]
 
 
+def test_a_name_that_the_table_forgets(tmp_path):
+    """Where there is a table, it is the table that does not know a name."""
+    np.savez(tmp_path / "all.npz", logits=A, attn=A)
+
+    with pytest.raises(UserError, match=r"attn is no path such as .*, and the renaming table does not say what it is"):
+        read_dumps(tmp_path, {"logits": "10.11:W_u"})
+
+
 def test_rows_are_turned(tmp_path):
     """With tokens as rows every matrix is transposed; vectors, and a batch of one, lose nothing."""
     np.savez(tmp_path / "all.npz", **{"10.3": A.T[None], "7.1": np.arange(4.0)})
@@ -173,7 +181,9 @@ def twice(folder):
 @pytest.mark.parametrize(
     ("write", "message"),
     [
-        (saved(hidden=A), "hidden is no path such as .*, and no renaming table says what it is"),
+        (saved(hidden=A), "hidden is no path such as .*, and no renaming table says what it is. To leave a name out"),
+        (saved(a=A, b=A), r"a, b are no paths such as .* they are. .* write null for its path: \{\"a\": null\}\.$"),
+        (saved(**dict.fromkeys("abcdefgh", A)), "a, b, c, d, e and 3 more are no paths"),
         (saved(**{"10_30": A}), "10.30 is no value of this run. Nearest: 10.3"),
         (saved(**{"10_3": A.T}), r"10.3 has the shape \(3, 2\), and \(2, 3\) is right. It is transposed"),
         (saved(**{"10_3": A[:, :2]}), r"10.3 has the shape \(2, 2\), .* it comes from a run of another size"),

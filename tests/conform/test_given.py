@@ -118,6 +118,17 @@ def test_probabilities_of_another_size():
     assert "it has 30 numbers for each of 5 tokens, and should have 37 for each of 5" in report.answer[0]
 
 
+def test_logits_in_place_of_probabilities():
+    """Line 11 is the probabilities: logits under its path are a fault, which says what their path is."""
+    logits = values_of("gpt2", "10.11:W_u")["10.11:W_u"]
+
+    wrong, right = (conform({path: logits}, "gpt2", tokens=X) for path in ("10.11", "10.11:W_u"))
+
+    assert [fault.key for fault in wrong.faults] == ["logits-for-P"]
+    assert "10.11:W_u is the path of logits" in wrong.answer[0]
+    assert right.status == 0
+
+
 def test_a_value_inside_a_line_differs():
     """What a line computes inside is described by itself, not beside X."""
     values = values_of("gpt2", "10.3", "10.6[l=1]", "10.7[l=1]", "10.8[l=1]:GELU_tanh")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import huggingface as hf
-from conform.ordinary import GPT, Ordinary, build
+from conform.ordinary import GPT, Ordinary, build, theta_of
 from transformulary.conform import Candidate, Reference, conform
 from transformulary.conform.candidates.places import make_table, read_table
 from transformulary.conform.candidates.propose import propose
@@ -135,6 +135,115 @@ def test_a_wrong_place_hides_no_mistake_of_the_model():
     assert [fault.key for fault in unseen.faults] == ["no-b_k"]
 
 
+@pytest.mark.parametrize(
+    "returns", [lambda y: torch.ones_like(y), lambda y: 3 * y + torch.arange(37)], ids=["ones", "3"]
+)
+def test_what_a_model_returns_counts_beside_a_place(returns):
+    """A head that is right hides nothing that is done to its logits later: line 11 is what the model returns."""
+    theirs, table, ref = build(GPT)
+    forward = theirs.forward
+    theirs.forward = lambda ids: returns(forward(ids))
+
+    report = conform(theirs, ref, tokens=X, table=table, decoding=False)
+
+    assert [fault.line for fault in report.faults] == ["Algorithm 10, line 11"]
+    assert [note.status for note in report.notes if note.kind == "output"] == ["differs"]
+
+
+@pytest.mark.parametrize("returns", [lambda y: y, lambda y: y.softmax(-1), lambda y: y.log_softmax(-1),
+                                     lambda y: y.float(), lambda y: (y, None)],
+                         ids=["logits", "probabilities", "logarithms", "float32", "several"])  # fmt: skip
+def test_whatever_a_model_returns_of_its_logits(returns):
+    """Beside a place of line 11 the same in another form, or in another precision, is no difference."""
+    theirs, table, ref = build(GPT)
+    forward = theirs.forward
+    theirs.forward = lambda ids: returns(forward(ids))
+
+    report = conform(theirs, ref, tokens=X, table=table, decoding=False)
+
+    assert report.status == 0, report
+    assert not [note for note in report.notes if note.kind == "output"]
+
+
+@pytest.mark.parametrize("returns", [lambda y: y[:, -1], lambda y: {"logits": y}, lambda y: ()],
+                         ids=["last", "dict", "nothing"])  # fmt: skip
+def test_what_a_model_returns_may_be_something_else(returns):
+    """Where it is no logits of every token, the place of line 11 counts alone, and that is said."""
+    theirs, table, ref = build(GPT)
+    forward = theirs.forward
+    theirs.forward = lambda ids: returns(forward(ids))
+
+    report = conform(theirs, ref, tokens=X, table=table)
+
+    assert report.status == 0, report
+    assert [note.status for note in report.notes if note.kind in ("output", "decoding")] == ["not seen", "not seen"]
+
+
+@pytest.mark.parametrize(("path", "place", "says"), [
+    ("10.7[l]", "head:out", r"^head:out: 10.7\[l=1\] has the shape \(37, 8\), and \(24, 8\) is"),
+    ("10.3", ("blocks.0", lambda given, out: out[:, :3]), r"^blocks.0: 10.3 has the shape \(24, 3\), and \(24, 8\) is"),
+    ("10.1", "blocks.0:in", r"10.1 is not compared"),
+    ("10.7[l]", "blocks.{l}.ln_2:out.1", r"^blocks.0.ln_2:out.1 is not there: the module gives 1, counted from 0"),
+    ("10.10", "head:in.9", r"^head:in.9 is not there: the module is given 1, counted from 0"),
+    ("10.7[l]", "blocks.{k}.ln_2:in", r"at blocks.{k}.ln_2, and the model has no such module; of braces, only {l}"),
+    ("10.7[l]", "blocks.{.ln_2:in", r"at blocks.{.ln_2, and the model has no such module"),
+], ids=str)  # fmt: skip
+def test_a_place_that_shows_something_else(path, place, says):
+    """A value of another shape is the place's fault, and it is named; so is one that is not there."""
+    theirs, table, ref = build(GPT)
+    places = make_table({"places": {**table.places, path: place}}, "table")
+
+    with pytest.raises(CandidateError, match=says):
+        conform(theirs, ref, tokens=X, table=places)
+
+
+@pytest.mark.parametrize(("content", "says"), [
+    ("places = 3", "places = 3 is no table of path = place"),
+    ("lower = []", r"lower = \[\] is no table of line = precision"),
+    ('lower = {"10.5" = "float8"}', "lower 10.5 = 'float8'; it is float64 or float32"),
+    ('[lower]\n"10.99" = "float32"', "lower says 10.99, and that is no line of this run. Nearest: 10.8"),
+    ('[places]\n"10.5[l]" = "blocks.{l}.ln_1:in.x"', "is no place"),
+    ("# \xff", "is no TOML: 'utf-8' codec can't decode byte 0xff"),
+])  # fmt: skip
+def test_a_table_that_cannot_be_read(content, says, tmp_path):
+    """One sentence says what is wrong with a table of places."""
+    theirs, _, ref = build(GPT)
+    file = tmp_path / "places.toml"
+    places = "" if "places" in content else '\n[places]\n"10.5[l]" = "blocks.{l}.ln_1:out"\n'
+    file.write_bytes((content + places).encode("latin-1"))
+
+    with pytest.raises(CandidateError, match=says):
+        conform(theirs, ref, tokens=X, table=read_table(file))
+
+
+def test_a_module_of_several_names():
+    """A module that stands at two places is seen at each in its turn: right if that is right, else by its fault."""
+    theirs, table, ref = build(GPT)
+    act = torch.nn.GELU("tanh")
+    for block in theirs.blocks:
+        block.mlp = torch.nn.Sequential(block.mlp.up, act, block.mlp.down)
+        block.also = block.ln_2
+    places = {**table.places, "10.8[l]:GELU_tanh": "blocks.{l}.mlp.1:out", "10.7[l]": "blocks.{l}.also:out"}
+    right = conform(theirs, ref, tokens=X, decoding=False, table=replace(table, places=places))
+    for block in theirs.blocks:
+        block.ln_2 = block.ln_1
+    wrong = conform(theirs, ref, tokens=X, table=table, decoding=False)
+
+    assert (right.status, right.unseen) == (0, ()), right
+    assert [fault.says for fault in wrong.faults] == ["the parameters of the first norm are used"]
+
+
+def test_a_compiled_model():
+    """torch.compile puts a model under a name of its own: the built-in table knows it, and one's own is told it."""
+    theirs, config, theta = hf.gpt2()
+    compiled = torch.compile(theirs, backend="eager")
+    ref = Reference("gpt2", config, theta)
+
+    assert conform(compiled, ref, tokens=X, decoding=False).status == 0
+    with pytest.raises(CandidateError, match=r"no such module: torch.compile calls it _orig_mod\.transformer\.ln_f"):
+        conform(compiled, ref, tokens=X, table=make_table({"places": {"10.10": "transformer.ln_f:out"}}, "table"))
+
+
 def test_a_place_that_runs_twice_or_never():
     """A loop that runs one block twice is told by its places; one that is never called is not seen, and named."""
     twice, table, ref = build(GPT)
@@ -245,8 +354,47 @@ def test_a_draft_says_how_near_each_layer_is():
     assert re.search(r"# differs from the oracle's, by \de-1\d, \de[-+]0\d, \de[-+]0\d layer by layer$", line)
 
 
-def test_weights_are_named():
-    """A transposed square matrix, a missing bias, a swapped head: what became of which tensor."""
+@pytest.mark.parametrize("hidden", [False, True], ids=["of its class", "of no class"])
+def test_a_draft_is_right_of_what_is_right(hidden, tmp_path):
+    """The draft of a right Llama in float64 agrees with it: it has the lines that are in float32, known or seen."""
+    theirs, config, theta = hf.llama(exact=False)
+    if hidden:
+        theirs.__class__ = type("Mine", (torch.nn.Module,), dict(vars(type(theirs))))
+    file, ref = tmp_path / "places.toml", Reference("llama", config, theta)
+
+    file.write_text(propose(theirs, ref))
+    table = read_table(file)
+    report = conform(theirs, ref, tokens=X, table=table, decoding=False)
+
+    assert report.status == 0, report
+    assert set(table.lower) == {"10.5", "10.6", "10.7", "10.10"}
+
+
+@pytest.mark.parametrize("same", ["10.6", "10.8"])
+def test_a_draft_leaves_out_what_cannot_be_told(same):
+    """A sub-block whose last weights are 0 leaves X as it was: whose place it is, no value says."""
+    theirs, _, ref = build(GPT)
+    for block in theirs.blocks:
+        last = block.attn.o if same == "10.6" else block.mlp.down
+        last.weight.data.zero_(), last.bias.data.zero_()
+    ref = Reference("zero", ref.config, theta_of(theirs, ref.config))
+
+    draft = propose(theirs, ref)
+
+    assert f'# "{same}[l]" = ""  # its place cannot be told: the values are also those of 10.' in draft
+
+
+def test_a_draft_of_one_number_a_token():
+    """A norm of one number does not depend on it, so that no norm shows what it is given."""
+    theirs, config, theta = hf.gpt2(seed=1, d_e=1, H=1)
+
+    draft = propose(theirs, Reference("narrow", config, theta))
+
+    assert '"10.8[l]" = "transformer.h.{l}:out"' in draft
+
+
+def test_a_transposed_weight_is_named():
+    """A square matrix that is transposed is remarked on as a tensor, and named as the mistake."""
     theirs, table, ref = build(GPT)
     broken = copy.deepcopy(theirs)
     broken.blocks[0].attn.o.weight.data = broken.blocks[0].attn.o.weight.data.T.contiguous()

@@ -6,12 +6,14 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import torch
 
 from transformulary import assert_conforms
 from transformulary.cli import main
 from transformulary.conform import conform
 from transformulary.conform.reference import reference
-from transformulary.conform.report import rows_of
+from transformulary.conform.report import Report, Row, rows_of
+from transformulary.errors import CandidateError
 from transformulary.oracle import record
 
 ROOT = Path(__file__).parents[2]
@@ -79,6 +81,46 @@ def test_all_forms_say_the_same(capsys, tmp_path, mine):
         "line 6/5.2 (attention, one head)"
     ]
     assert int(suite.get("skipped")) == sum(row["status"] == "not seen" for row in report["rows"]) > 0
+    assert all(case.find("skipped").get("message") == "no value of it was seen" for case in suite.iter("testcase")
+               if case.find("skipped") is not None)  # fmt: skip
+    assert suite.find("system-out").text.splitlines()[-1] == report["answer"][-1]
+
+
+def test_every_way_of_decoding_is_a_test_of_its_own():
+    """The names of JUnit's tests are all different, and a skipped one says why."""
+    file = ROOT / "examples" / "ordinary_gpt.py"
+
+    suite = ElementTree.fromstring(conform(file, "gpt2").junit())
+
+    names = [case.get("name") for case in suite.iter("testcase")]
+    assert len(set(names)) == len(names)
+    assert {"decoding, with a cache", "decoding, in a batch"} <= set(names)
+    assert "a function decode(model, pieces) says how" in suite.find(".//skipped").get("message")
+
+
+def test_lines_that_nothing_was_seen_of(mine):
+    """They are a sentence of the answer, not rows of the table."""
+    report = conform(mine, "gpt2")
+
+    assert report.answer[-1] == "Not seen by themselves: lines 2, 3, 5, 6, 7, 8, 10, 11 of Algorithm 10."
+    assert [line.split("  ")[1] for line in str(report).splitlines() if line.startswith("  ")] == [
+        "masks", "line 6/5.2 (attention, one head)"
+    ]  # fmt: skip
+
+
+def test_what_hides_in_rounding_stands_above_the_answer():
+    """A list, one mistake a line, of which the answer is the number."""
+    invisible = ("eps is missing", "eps is 1e-06 (layers 2, 3)")
+    report = Report("mine", "gpt2", "bfloat16", 4, (Row("10.5", "agrees", 1, 0.01, 0.1),), invisible=invisible)
+
+    lines = str(report).splitlines()
+
+    assert lines[-6:-3] == ["What cannot be told from rounding in bfloat16:", *(f"  {says}" for says in invisible)]
+    assert lines[-1] == (
+        "Not seen: 2 known mistakes, which in bfloat16 cannot be told from rounding. "
+        "Run it in float64 (model.double()) to see them."
+    )
+    assert all(f"- {says}" in report.markdown() for says in invisible)
 
 
 def test_agreement_is_status_0(capsys):
@@ -160,6 +202,16 @@ def test_the_plugin():
     with pytest.raises(AssertionError) as error:
         assert_conforms(ROOT / "examples" / "ordinary_gpt.py", "gpt2")
     assert str(error.value).splitlines()[0] == GELU[0]
+    assert str(error.value).count(GELU[0]) == 1
+
+
+def test_what_cannot_be_compared_is_no_trace_of_ours():
+    """Of a candidate that cannot be compared a test shows the sentence, and nothing of the code that found it."""
+    with pytest.raises(CandidateError) as error:
+        assert_conforms(torch.nn.Linear(2, 2), "gpt2")
+
+    assert [Path(str(entry.path)).name for entry in error.traceback] == ["test_report.py", "asserted.py"]
+    assert error.value.__suppress_context__
 
 
 def test_the_report_is_data():

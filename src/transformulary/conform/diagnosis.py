@@ -35,6 +35,7 @@ Array = NDArray[Any]
 BETA = {"5": "beta_1", "7": "beta_2", "10": "beta"}
 #: Products of a parameter and a number, at most, for mistakes that hide in rounding behind lines that were not seen.
 WORK = 1e11
+UNTRIED = "not tried, which would take too long; float64 (model.double()) shows it"
 
 
 @dataclass(frozen=True)
@@ -89,17 +90,21 @@ class Lockstep:
         self.projection = Projection(noise) if noise else None
         self.findings: list[Finding] = []
         self.errors: dict[str, float] = {}
+        self.misshapen: set[str] = set()  # paths of values that have another shape than ours
         self.adopted: dict[Mistake, int] = {}
         self._comparison = Comparison(seen)
-        self._run: dict[str, set[bool]] = {}  # "4.6": a line that has been computed -> whether in a layer, or outside
+        self._run: dict[
+            str, set[bool]
+        ] = {}  # "4.6", "4": a line, an algorithm -> whether it ran in a layer, or outside
         within = any("/" in path for path in seen)
         self._watch = Watch(self._compare, NAMES, inside=None if within else first_members)
         self._watch.algorithms.DTransformer(self.x, theta, config)
 
     def _compare(self, path: str, ours: Any) -> Any:
         step = parse(path)
-        line = f"{step.steps[-1].number}.{step.steps[-1].label}"
-        self._run.setdefault(line, set()).add(bool(step.layer))
+        number, label = step.steps[-1].number, step.steps[-1].label
+        for line in (f"{number}.{label}", number):
+            self._run.setdefault(line, set()).add(bool(step.layer))
         if path in self.seen:
             self._judge(path, ours)
         elif not self.own:
@@ -115,6 +120,8 @@ class Lockstep:
         theirs = self.seen[path]
         error = self._comparison.error(path, matrix(ours), theirs)
         self.errors[path] = error
+        if np.shape(matrix(ours)) != np.shape(theirs):
+            self.misshapen.add(path)
         known: Mapping[Mistake, int] | None = {}
         if error > self.allowed(path):
             if not self.findings:
@@ -156,12 +163,12 @@ class Lockstep:
         labels, layers = {line.steps[0].label for line in lines}, {line.layer for line in lines}
         acting = [m for m in MISTAKES if any(acts_at(m, label) for label in labels)]
         work = len(acting) * number_of_parameters(self.config) * len(self.x) * len(layers - {0}) / self.config.L
-        what = f"lines {', '.join(n for n in value_lines(self.config)[1:] if n in labels)}, which are too many to try"
+        what = f"lines {', '.join(n for n in value_lines(self.config)[1:] if n in labels)} that hides in rounding"
         if work > WORK:
-            projection.untried.append(f"mistakes in {what}")
+            projection.untried.append(f"any mistake in {what}: {UNTRIED}")
             return []
         if work * len(layers) / 2 > WORK:
-            projection.untried.append(f"mistakes in one layer alone of {what}")
+            projection.untried.append(f"a mistake in one layer alone in {what}: {UNTRIED}")
             return [(m, 0) for m in acting]
         inner = {LAYERS, *layers} - {0} if 0 in layers else layers
         return [(m, where) for m in acting for where in ({0} | inner if m.layered else {0})]
@@ -171,7 +178,7 @@ class Lockstep:
         gap = tuple(dict.fromkeys(n for n in unseen if n not in ("1", "2") or "3" not in unseen))
         if self.order:
             found = self._of_another_order(path, ours, theirs)
-        elif inside or gap or self._entered(path):
+        elif inside or (not self.own and (gap or self._entered(path))):
             found = self._nonlocal(path, ours, theirs, map(self._level, self._places(path)))
             self.adopted |= dict(found.mistakes) if found else {}
         else:

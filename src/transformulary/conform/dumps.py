@@ -9,8 +9,9 @@ A name is a path, `10.6[l=1]/5.3`, or its form for file names, `10.6[l=1]+5.3`, 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from math import prod
 from pathlib import Path
@@ -27,6 +28,8 @@ from transformulary.oracle.precision import PRECISIONS
 
 Array = NDArray[Any]
 Rename = Mapping[str, str | None]
+#: So many unknown names are listed in a message.
+MOST = 5
 
 
 def read_dumps(
@@ -46,15 +49,17 @@ def read_dumps(
         tokens: "columns", as in the paper, or "rows": matrices are then transposed.
 
     Raises:
-        DataError: a file is broken, of another kind or holds something else than real numbers; a name is no
-            path, or not of a known value; two names mean the same one; a shape is not the known one.
+        DataError: a file is broken, of another kind or holds something else than real numbers; names are no
+            paths, or not of known values; two names mean the same one; a shape is not the known one.
     """
     place = Path(place)
     if tokens not in ("columns", "rows"):
         raise DataError(f"tokens = {tokens!r} must be 'columns' or 'rows'.")
     called = _Names(rename or {}, known)
     values: dict[str, Array] = {}
-    for where, name, array in _entries(place):
+    entries = list(_entries(place))
+    called.check([name for _, name, _ in entries], place)
+    for where, name, array in entries:
         path = called(name, where)
         if path is None:
             continue
@@ -103,23 +108,38 @@ class _Names:
         self.rules = [(_pattern(theirs), ours) for theirs, ours in rename.items()]
         self.theirs, self.known = list(rename), None if known is None else set(known)
 
+    def check(self, names: Sequence[str], place: Path) -> None:
+        """Raise DataError, which says how to leave them out, if some are neither paths nor in the table."""
+        unknown = [name for name in names if not self._said(name)]
+        if not unknown:
+            return
+        more = f" and {len(unknown) - MOST} more" if len(unknown) > MOST else ""
+        are, they = ("are no paths", "they are") if unknown[1:] else ("is no path", "it is")
+        table = "the renaming table does not say" if self.theirs else "no renaming table says"
+        hint = nearest(unknown[0], [*self.theirs, *(self.known or ())])
+        raise DataError(
+            f"{place}: {', '.join(unknown[:MOST])}{more} {are} such as 10.6[l=1]/5.3, and {table} what {they}. "
+            f"{hint and hint + ' '}To leave a name out, write null for its path: {json.dumps({unknown[0]: None})}."
+        )
+
+    def _said(self, name: str) -> bool:
+        """Whether a name is in the table, or is a path."""
+        try:
+            return any(pattern.fullmatch(name) for pattern, _ in self.rules) or bool(from_filename(name))
+        except AlgorithmError:
+            return False
+
     def __call__(self, name: str, where: Path) -> str | None:
-        path = self._path(name, where)
+        path = self._path(name)
         if path is not None and self.known is not None and path not in self.known:
-            raise DataError(f"{where}: {name} is no value of this run. {nearest(path, self.known)}")
+            raise DataError(f"{where}: {name} is no value of this run. {nearest(path, self.known)}".rstrip())
         return path
 
-    def _path(self, name: str, where: Path) -> str | None:
+    def _path(self, name: str) -> str | None:
         for pattern, ours in self.rules:
             if found := pattern.fullmatch(name):
                 return None if ours is None else _filled(ours, found.groupdict())
-        try:
-            return from_filename(name)
-        except AlgorithmError:
-            hint = nearest(name, [*self.theirs, *(self.known or ())])
-            raise DataError(
-                f"{where}: {name} is no path such as 10.6[l=1]/5.3, and no renaming table says what it is. {hint}"
-            ) from None
+        return from_filename(name)
 
 
 def _pattern(theirs: str) -> re.Pattern[str]:

@@ -47,6 +47,11 @@ def _mistake(line: str, key: str, says: str, *changes: str) -> Mistake:
     return Mistake(key, table, says, line)
 
 
+def _mask(key: str, says: str, mask: str, *changes: str) -> Mistake:
+    """Another mask than line 6 of Algorithm 10 says, put into Algorithm 4, so that a head alone shows it too."""
+    return replace(_mistake("4", key, says, "Mask", mask, *changes), line="10.6")
+
+
 def _numbered(
     line: str, key: str, says: str, old: str, new: str, *numbers: float, right: str = ""
 ) -> tuple[Mistake, ...]:
@@ -63,7 +68,6 @@ def _numbered(
 ACT = "ACTIVATION[c.activation]("
 POS = "POSITION[c.positions](t, theta, c)"
 SCALED = "S / SCALE[c.scale](d_attn)"
-MASK = "c.mask[l % len(c.mask)]"
 HEAD, KV = "W_qkv(W, h, h // (H // H_kv))", "h // (H // H_kv)"
 Q, K, V = (f"W_qkv.W_{q} @ {of} + W_qkv.b_{q}[:, None]" for q, of in zip("qkv", "XZZ", strict=True))
 #: Heads that are split without putting them before the tokens: what each head then has instead of its numbers.
@@ -206,15 +210,17 @@ BLOCK = (
     _mistake("10.5", "norm-2-for-1", "the parameters of the second norm are used", "theta.gamma_1[l], theta.beta_1[l]", "theta.gamma_2[l], theta.beta_2[l]"),
     _mistake("10.6", "residual-overwritten-6", "attention is added to the normed X, which overwrites the residual stream", "X + MHAttention", "X_tilde + MHAttention"),
     _mistake("10.6", "no-residual-6", "the residual connection around attention is missing", "X + MHAttention", "MHAttention"),
-    _mistake("10.6", "no-attention", "the attention is left out", f"MHAttention(X_tilde, X_tilde, theta.W[l], {MASK}, c)", "0"),
+    _mistake("10.6", "no-attention", "the attention is left out", "MHAttention(X_tilde, X_tilde, theta.W[l], c.mask[l % len(c.mask)], c)", "0"),
     _mistake("10.6", "attention-on-X", "attention reads X instead of its norm", "MHAttention(X_tilde, X_tilde,", "MHAttention(X, X,"),
-    _mistake("10.6", "no-mask", "there is no causal mask", MASK, "Full()", "4.5", "where(Mask(t_z, t_x), S, -inf)", "S"),
-    _mistake("10.6", "mask-transposed", "the mask is transposed: tokens look at later ones", MASK, f"turned({MASK})"),
-    _mistake("10.6", "mask-strict", "the mask leaves out the token itself", MASK, f"strict({MASK})"),
-    _mistake("10.6", "mask-ahead", "the mask lets a token see one token ahead", MASK, f"ahead({MASK})"),
-    _mistake("10.6", "window-wider", "the window is one token too wide", MASK, f"wider({MASK}, 1)"),
-    _mistake("10.6", "window-narrower", "the window is one token too narrow", MASK, f"wider({MASK}, -1)"),
-    _mistake("10.6", "mask-cycle", "the masks of the layers alternate the other way round", MASK, "c.mask[(l + 1) % len(c.mask)]"),
+    _mask("no-mask", "there is no causal mask", "Full()", "4.5", "where(Mask(t_z, t_x), S, -inf)", "S"),
+    _mask("mask-transposed", "the mask is transposed: tokens look at later ones", "turned(Mask)"),
+    _mask("mask-strict", "the mask leaves out the token itself", "strict(Mask)"),
+    _mask("mask-ahead", "the mask lets a token see one token ahead", "ahead(Mask)"),
+    _mask("mask-inverted", "the mask is inverted: tokens see what they may not, and the last one, which then has nobody, sees all alike", "inverted(Mask)", "4.5", "-inf", "-1e9"),
+    _mask("mask-inverted-nan", "the mask is inverted: tokens see what they may not, and the last one, which then has nobody, is no number", "inverted(Mask)", "4.6", f"softmax({SCALED})", f"softmax_or_nan({SCALED})"),
+    _mask("window-wider", "the window is one token too wide", "wider(Mask, 1)"),
+    _mask("window-narrower", "the window is one token too narrow", "wider(Mask, -1)"),
+    _mistake("10.6", "mask-cycle", "the masks of the layers alternate the other way round", "c.mask[l % len(c.mask)]", "c.mask[(l + 1) % len(c.mask)]"),
     *_norm_line("10.7", "theta.gamma_2[l]", "theta.beta_2[l]"),
     _mistake("10.7", "parallel", "the MLP reads what attention reads: both stand beside each other", _normed("theta.gamma_2[l], theta.beta_2[l]"), "X_tilde"),
     _mistake("10.7", "norm-1-for-2", "the parameters of the first norm are used", "theta.gamma_2[l], theta.beta_2[l]", "theta.gamma_1[l], theta.beta_1[l]"),
@@ -247,7 +253,7 @@ OUTPUT = (
     _mistake("10.11", "norm-after-final", "one more norm, without parameters, stands before the unembedding", "W_u @ X", "W_u @ columns((NORM[c.norm](X[:, t], 1, 0, c) for t in range(ell)))"),
     _mistake("10.11", "no-b_u", "the output bias b_u is missing", "+ theta.b_u[:, None]", "+ 0"),
     _mistake("10.11", "softmax-twice", "softmax is applied twice", "softmax(W_u @ X + theta.b_u[:, None])", "softmax(softmax(W_u @ X + theta.b_u[:, None]))"),
-    _mistake("10.11", "logits-for-P", "these are logits, not probabilities", "softmax(W_u @ X + theta.b_u[:, None])", "W_u @ X + theta.b_u[:, None]"),
+    _mistake("10.11", "logits-for-P", "these are logits, not probabilities (if that is meant: 10.11:W_u is the path of logits in dumps, and code declares OUTPUT = 'logits')", "softmax(W_u @ X + theta.b_u[:, None])", "W_u @ X + theta.b_u[:, None]"),
     _mistake("10.11", "softmax-over-tokens", "softmax normalises over the tokens instead of the vocabulary", "softmax(W_u @ X + theta.b_u[:, None])", "softmax((W_u @ X + theta.b_u[:, None]).T).T"),
 )  # fmt: skip
 

@@ -40,7 +40,7 @@ class Ported(Report):
     def _head(self) -> str:
         return f"{self.candidate} against {self.against}: {self.precision}"
 
-    def _table(self) -> list[tuple[str, str, str]]:
+    def _table(self, whole: bool = False) -> list[tuple[str, str, str]]:
         """For every case a line of what agrees, of what differs and of what is missing."""
         table = []
         for case in dict.fromkeys(row.line for row in self.rows):

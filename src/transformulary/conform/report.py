@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -24,17 +24,22 @@ TITLES = {
     "10.6/5.3": "heads joined", "10.7": "norm before the MLP", "10.8": "X + MLP", "10.10": "final norm",
     "10.11": "probabilities",
 }  # fmt: skip
-#: Mistakes that cannot be told from rounding: so many are written out.
-SHOWN = 12
+#: Notes of what was not seen that the answer repeats.
+CAVEATS = ("masks", "rounding")
+
+
+#: Where the first clause of what a note says ends.
+CLAUSE = re.compile("[:,;]")
 
 
 @dataclass(frozen=True)
 class Row:
     """One line: over all layers and heads, the error that stands worst against what is allowed there.
 
-    line      "10.6", or "10.6/5.2" for line 2 of Algorithm 5 within it
-    compared  how many values were compared
-    at        the path of the error
+    line       "10.6", or "10.6/5.2" for line 2 of Algorithm 5 within it
+    compared   how many values were compared
+    at         the path of the error
+    misshapen  whether the value there has another shape than the oracle's
     """
 
     line: str
@@ -43,6 +48,7 @@ class Row:
     error: float = 0.0
     allowed: float = 0.0
     at: str = ""
+    misshapen: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,32 +120,35 @@ class Report:
             these = "this one change" if len(self.faults) == 1 else f"these {len(self.faults)} changes"
             what = "everything that was seen" if self.unseen else "everything"
             said.append(f"With {these} {what} agrees to {self.agreement:.0e}.")
+        said += [f"{n.kind.capitalize()}: {n.says}." for n in self.notes if (n.kind in CAVEATS and n.status == UNSEEN)]
         if self.unseen:
             said.append(f"Not seen by themselves: {_lines_of_10(self.unseen)}.")
-        if self.invisible:
-            hidden = list(dict.fromkeys(self.invisible))
-            more = [f"and {len(hidden) - SHOWN} more, which --json lists"] if len(hidden) > SHOWN else []
-            said.append(
-                f"Not seen, since in {self.precision} they cannot be told from rounding: "
-                f"{'; '.join(hidden[:SHOWN] + more)}. Run it in float64 (model.double()) to see these."
-            )
+        if n := len(self.invisible):
+            known = "1 known mistake, which" if n == 1 else f"{n} known mistakes, which"
+            them = "it" if n == 1 else "them"
+            hidden = f"{known} in {self.precision} cannot be told from rounding"
+            said.append(f"Not seen: {hidden}. Run it in float64 (model.double()) to see {them}.")
         return said
 
     def __str__(self) -> str:
         return self.text()
 
-    def text(self) -> str:
-        """For a terminal: what was compared, then the answer in the last lines."""
-        table = [[title, status, says] for title, status, says in self._table()]
+    def text(self, answer_first: bool = False) -> str:
+        """For a terminal: what was compared, then the answer in the last lines, or in the first."""
+        table = self._table()
         width = max((len(title) for title, _, _ in table), default=0)
         body = [f"  {title:{width}}  {status:8}  {says}".rstrip() for title, status, says in table]
-        return "\n".join([self._head, "", *body, "", *self.answer])
+        hidden = ["", f"{self._hidden}:", *(f"  {says}" for says in self.invisible)] if self.invisible else []
+        body = [self._head, "", *body, *hidden]
+        return "\n".join([*self.answer, "", *body] if answer_first else [*body, "", *self.answer])
 
     def markdown(self) -> str:
         """A page or a comment: a table, then the answer."""
         rows = [f"| {title} | {status} | {says} |" for title, status, says in self._table()]
-        answer = [f"- {sentence}" for sentence in self.answer]
-        return "\n".join([f"### {self._head}", "", "| what | verdict | |", "|---|---|---|", *rows, "", *answer, ""])
+        hidden = [f"{self._hidden}:", "", *(f"- {says}" for says in self.invisible), ""] if self.invisible else []
+        table = ["| what | verdict | |", "|---|---|---|", *rows, ""]
+        answer = ["Answer:", "", *(f"- {sentence}" for sentence in self.answer), ""]
+        return "\n".join([f"### {self._head}", "", *table, *hidden, *answer])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for JSON; an infinite error is null."""
@@ -147,17 +156,20 @@ class Report:
         return {key: _finite(value) for key, value in content.items()}
 
     def junit(self) -> str:
-        """JUnit's XML: a test per line and note; what was not seen is skipped, not passed."""
+        """JUnit's XML: a test per line and note; what was not seen is skipped, not passed; beside it the text."""
         from xml.etree import ElementTree
 
         suite = ElementTree.Element("testsuite", name=f"conform {self.candidate}")
-        table = self._table()
+        table = self._table(whole=True)
+        often = Counter(title for title, _, _ in table)
         for title, status, says in table:
-            case = ElementTree.SubElement(suite, "testcase", classname="conform", name=title)
+            name = f"{title}, {CLAUSE.split(says)[0]}" if often[title] > 1 else title
+            case = ElementTree.SubElement(suite, "testcase", classname="conform", name=name)
             if status == DIFFERS:
                 ElementTree.SubElement(case, "failure", message=says or DIFFERS).text = "\n".join(self.answer)
             elif status == UNSEEN:
-                ElementTree.SubElement(case, "skipped", message=UNSEEN)
+                ElementTree.SubElement(case, "skipped", message=says or "no value of it was seen")
+        ElementTree.SubElement(suite, "system-out").text = self.text()
         for key, state in (("failures", DIFFERS), ("skipped", UNSEEN)):
             suite.set(key, str(sum(status == state for _, status, _ in table)))
         suite.set("tests", str(len(table)))
@@ -170,17 +182,26 @@ class Report:
             f"{self.candidate} against {self.against}: {self.ell} token{'s' if self.ell != 1 else ''}, {self.precision}"
         )
 
-    def _table(self) -> list[tuple[str, str, str]]:
-        """(what, verdict, numbers) of every note and line, in the order of comparison."""
+    @property
+    def _hidden(self) -> str:
+        return f"What cannot be told from rounding in {self.precision}"
+
+    def _table(self, whole: bool = False) -> list[tuple[str, str, str]]:
+        """(what, verdict, numbers) of every note and line, in the order of comparison.
+
+        whole: also of lines that nothing was seen of, which the answer lists
+        """
         first = [(n.kind, n.status, n.says) for n in self.notes if n.kind != "decoding"]
         last = [(n.kind, n.status, n.says) for n in self.notes if n.kind == "decoding"]
-        return first + [(_title(row.line), row.status, _numbers(row)) for row in self.rows] + last
+        rows = [row for row in self.rows if row.compared or whole]
+        return first + [(_title(row.line), row.status, _numbers(row)) for row in rows] + last
 
 
 def _numbers(row: Row) -> str:
     if row.status == UNSEEN:
         return "rounding alone may change it altogether" if row.compared else ""
-    error = f"error {row.error:.1e}" if row.error < float("inf") else "another shape, or not a number"
+    infinite = "another shape" if row.misshapen else "not a number"
+    error = f"error {row.error:.1e}" if row.error < float("inf") else infinite
     return f"{error}, allowed {row.allowed:.0e}" + (f", at {row.at}" if row.status == DIFFERS else "")
 
 
@@ -189,9 +210,12 @@ def _title(line: str) -> str:
     return f"line {line.removeprefix('10.')}{words}"
 
 
-def rows_of(errors: Iterable[tuple[str, float, float]], unseen: Sequence[str]) -> tuple[Row, ...]:
+def rows_of(
+    errors: Iterable[tuple[str, float, float]], unseen: Sequence[str], misshapen: Collection[str] = ()
+) -> tuple[Row, ...]:
     """Rows from (path, error, allowed) of every value compared, and the lines of Algorithm 10 that were not seen.
 
+    misshapen: the paths of values that have another shape than the oracle's
     Where rounding alone may change a value by all of its size, nothing is seen of it either.
     """
     rows: dict[str, Row] = {}
@@ -202,7 +226,7 @@ def rows_of(errors: Iterable[tuple[str, float, float]], unseen: Sequence[str]) -
         worse = old is None or not error / allowed <= old.error / old.allowed
         error, allowed, at = (error, allowed, path) if worse or old is None else (old.error, old.allowed, old.at)
         status = UNSEEN if status == AGREES and allowed >= 1 else status
-        rows[line] = Row(line, status, (old.compared if old else 0) + 1, error, allowed, at)
+        rows[line] = Row(line, status, (old.compared if old else 0) + 1, error, allowed, at, at in misshapen)
     rows |= {f"10.{label}": Row(f"10.{label}", UNSEEN) for label in unseen}
     return tuple(sorted(rows.values(), key=lambda row: _order(row.line)))
 
@@ -260,7 +284,7 @@ def invisible_in(projections: Iterable[Projection]) -> tuple[str, ...]:
         says if len(layers) == len(of[says]) else f"{says} ({_where(set(layers), 0) or 'the final norm'})"
         for says, layers in hidden.items() if layers
     )  # fmt: skip
-    return (*said, *(what for projection in projections for what in projection.untried))
+    return tuple(said)
 
 
 def _fewest(findings: Sequence[Finding]) -> list[Finding]:

@@ -15,7 +15,7 @@ from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
 from transformulary.conform.misplaced import misplaced
 from transformulary.conform.misplaced import note as note_of
 from transformulary.conform.mistakes import ORDER
-from transformulary.conform.notes import AGREES, DIFFERS, Note
+from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.projection import Projection
 from transformulary.conform.reference import Reference, reference
 from transformulary.conform.report import Report, faults_of, hidden_faults, invisible_in, rows_of
@@ -73,7 +73,7 @@ def conform(
     unseen = [] if "10.1" in seen else _unseen(ref, seen)
     return Report(
         candidate=found[0].name, against=ref.name, precision=found[0].precision, ell=len(x),
-        rows=rows_of(errors, unseen), notes=tuple(notes),
+        rows=rows_of(errors, unseen, {path for run in runs for path in run.misshapen}), notes=tuple(notes),
         faults=(*faults_of(findings, ref.config), *hidden_faults(hidden, findings, ref.config.L)),
         agreement=_agreement(left, findings), unseen=tuple(unseen),
         invisible=invisible_in(projections), tokens=tuple(x),
@@ -88,6 +88,7 @@ class _Run:
     left: list[tuple[str, float, float]]
     findings: list[Finding]
     projection: Projection | None
+    misshapen: frozenset[str] = frozenset()
     notes: tuple[Note, ...] = ()
 
 
@@ -97,7 +98,8 @@ def _lockstep(c: Candidate, ref: Reference, x: Sequence[int]) -> _Run:
     except _Misplaced as found:
         right = replace(c, seen={path: value for path, value in c.seen.items() if path not in found.paths})
         note = note_of(c.seen, found.paths, found.error, x, ref.theta, ref.config)
-        return replace(_run(right, ref, x), notes=(note,))
+        rest = _run(right, ref, x)
+        return replace(rest, notes=(note, *rest.notes))
 
 
 class _Misplaced(Exception):
@@ -121,9 +123,10 @@ def _run(c: Candidate, ref: Reference, x: Sequence[int], differs: Callable[[], N
         c.seen, ref.config, x, ref.theta, allowed, own=c.own, noise=None if c.own else allowed.noise, differs=differs
     )
     errors = [(path, error, allowed(path)) for path, error in run.errors.items()]
+    untried = tuple(Note("rounding", UNSEEN, what) for what in (run.projection.untried if run.projection else ()))
     if ordered := _of_another_order(c, ref, x, run.findings):
         return _Run(errors, [error for error in errors if error[0] == "10.11"], ordered, None)
-    return _Run(errors, errors, run.findings, run.projection)
+    return _Run(errors, errors, run.findings, run.projection, frozenset(run.misshapen), untried)
 
 
 def _of_another_order(c: Candidate, ref: Reference, x: Sequence[int], findings: Sequence[Finding]) -> list[Finding]:

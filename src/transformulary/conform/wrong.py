@@ -105,6 +105,11 @@ def turned(mask: Any) -> Any:
     return lambda t_z, t_x: mask(t_x, t_z)
 
 
+def inverted(mask: Any) -> Any:
+    """True where a token may not attend."""
+    return lambda t_z, t_x: np.logical_not(mask(t_z, t_x))
+
+
 def wider(mask: Any, by: int) -> Any:
     """A window that is wider (or narrower) by some tokens; other masks as they are."""
     width = getattr(mask, "width", None)

@@ -6,7 +6,7 @@ import ast
 import copy
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import permutations
@@ -20,6 +20,8 @@ from transformulary.oracle.source import FILES, INDICES, Comprehension, Source, 
 
 #: Calls whose comprehension builds the value of a whole line, one member per index.
 FAMILIES = frozenset({"columns", "matrix"})
+#: (old, new), ...
+Changes = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Variant:
     The part is spelled as `ast.unparse` spells it and occurs once in the line.  Where two statements bear one
     number, as line 8 of Algorithm 10 does for the two kinds of MLP, those that have the part are changed.
     Several variants of one line hold together, where what one of them leaves has the part that another changes.
+    An algorithm, "4", stands for all its lines: ("Mask", "ahead(Mask)") changes what they mean by a name.
     """
 
     key: str
@@ -43,7 +46,7 @@ class Statement:
     """
 
     def __init__(self, hooks: Hooks, value: ast.expr, label: str) -> None:
-        self.label, self.line = label, f"{hooks.number}.{label}"
+        self.label, self.line, self.number = label, f"{hooks.number}.{label}", hooks.number
         self.text, self._location = ast.unparse(value), getattr(value, "elt", None)
         self._hooks = copy.copy(hooks)
         self._hooks.loops = list(hooks.loops)
@@ -53,23 +56,28 @@ class Statement:
 
         Raises AlgorithmError where they cannot hold together.
         """
-        changes = self.changes(variants)
-        return _code(self, changes, variables) if changes else None
+        changes = self.changes(tuple(variants))
+        return _code(self, changes, variables) if any(changes) else None
 
-    def changes(self, variants: Iterable[Variant]) -> tuple[tuple[str, str], ...]:
-        """What variants change in it."""
+    def changes(self, variants: Sequence[Variant]) -> tuple[Changes, Changes]:
+        """What variants change in it: parts of it, and names."""
         here = (v.changes[self.line] for v in variants if self.line in v.changes)
-        return tuple(change for change in here if _once(change[0], self.text))
+        parts = tuple(change for change in here if _once(change[0], self.text))
+        text = " ".join((self.text, *(new for _, new in parts)))
+        names = (v.changes[self.number] for v in variants if self.number in v.changes)
+        return parts, tuple(change for change in names if _named(change[0]).search(text))
 
-    def changed(self, changes: Iterable[tuple[str, str]]) -> ast.expr:
-        """Its expression with these changes, in whichever order each of them finds its part."""
-        for order in permutations(changes):
+    def changed(self, parts: Changes, names: Changes) -> ast.expr:
+        """Its expression with these changes, of its parts in whichever order each of them finds its own."""
+        for order in permutations(parts):
             text = self.text
             for old, new in order:
                 if not (part := _once(old, text)):
                     break
                 text = text[: part.start()] + new + text[part.end() :]
             else:
+                for name, new in names:
+                    text = _named(name).sub(new, text)
                 value = ast.parse(text, mode="eval").body
                 if isinstance(value, ast.ListComp) and self._location:
                     ast.copy_location(value.elt, self._location)  # Algorithm 5 has two numbers in one statement
@@ -88,9 +96,13 @@ def _once(part: str, text: str) -> re.Match[str] | None:
     return found[0] if len(found) == 1 else None
 
 
+def _named(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\b{name}\b")
+
+
 @lru_cache(maxsize=4096)
-def _code(statement: Statement, changes: tuple[tuple[str, str], ...], variables: tuple[str, ...]) -> CodeType:
-    value = statement.hooked(statement.changed(changes))
+def _code(statement: Statement, changes: tuple[Changes, Changes], variables: tuple[str, ...]) -> CodeType:
+    value = statement.hooked(statement.changed(*changes))
     names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
     arguments = [ast.arg(name) for name in variables if name in names]
     function = ast.Lambda(ast.arguments([], arguments, None, [], [], None, []), value)
@@ -177,8 +189,8 @@ class Hooks(ast.NodeTransformer):
 
     def _line(self, value: ast.expr, label: str) -> ast.expr:
         statement = Statement(self, value, label)
-        if changes := statement.changes(self.always):
-            value = statement.changed(changes)
+        if any(changes := statement.changes(self.always)):
+            value = statement.changed(*changes)
             statement = Statement(self, value, label)
         self.statements.append(statement)
         place, variables = ast.Constant(len(self.statements) - 1), ast.Call(ast.Name("locals", ast.Load()), [], [])

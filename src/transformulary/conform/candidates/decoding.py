@@ -17,10 +17,12 @@ from torch import Tensor, nn
 
 from transformulary.conform.allowance import EXACT, LogitsAllowance
 from transformulary.conform.candidates.caches import PADDED, PADS, RIGHT, WAYS, Memory, Way, dropped
-from transformulary.conform.candidates.pytorch import failing, ids, logits
+from transformulary.conform.candidates.pytorch import failing, ids
+from transformulary.conform.candidates.returned import logits
+from transformulary.conform.compared import error_of
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.reference import Reference
-from transformulary.errors import AlgorithmError
+from transformulary.errors import AlgorithmError, CandidateError
 from transformulary.nn import DTransformer, evaluating
 
 Decode = Callable[[nn.Module, list[Tensor]], Any]
@@ -37,36 +39,49 @@ def check_decoding(
         decode: decode(model, pieces) -> logits of all tokens, the pieces one after the other with the model's own
             cache; None: the cache of `transformers` or of ours.
     """
-    with evaluating(model), torch.no_grad(), failing(type(model).__name__):
-        alone = logits(model(ids(model, [x])))[0]
+    with evaluating(model), torch.no_grad():
+        try:
+            alone = _logits(lambda: model(ids(model, [x])), 1)[0]
+        except CandidateError as error:
+            yield Note("decoding", UNSEEN, str(error))
+            return
+        if alone.isnan().any() or not alone.isfinite().any(-1).all():
+            yield Note(
+                "decoding", UNSEEN, "the logits of the sequence alone are not finite, and nothing can equal them"
+            )
+            return
         known = Known(ref, x, alone, LogitsAllowance(ref.config, x, ref.theta, precision))
         decode = decode or _decoder(model)
-        cached = _cached(model, x, alone, decode, known)
+        cached = _tried("with a cache", partial(_cached, model, decode, known))
         yield cached
-        yield _judge("in a batch", _in_batch(model, x), alone, known.allowed)
+        yield _tried("in a batch", partial(_in_batch, model, known))
         if decode and cached.status == AGREES:
-            yield _cached_in_batch(model, x, alone, decode, known)
+            yield _tried("with a cache in a batch", partial(_cached_in_batch, model, decode, known))
         for side in ("right", "left"):
-            yield _beside_padding(model, x, side, alone, known)
+            yield _tried(f"padded on the {side}", partial(_beside_padding, model, side, known))
 
 
-def _beside_padding(model: nn.Module, x: Sequence[int], side: str, alone: Tensor, known: Known) -> Note:
-    where, padded = f"padded on the {side}", _padded(model, x, side)
-    if padded is None:
-        return Note("decoding", UNSEEN, f"{where}: forward has no attention_mask")
-    if padded.dtype == torch.float64 and not padded.isfinite().all():
-        # Code that computes its scores in float32 has -inf for the lowest float64: a row of padding, which may attend
-        # nothing, is 0/0, and one layer later all rows are.  In float32 the lowest number stays a number.
-        where += " in float32 (in float64 not a number)"
-        padded = _padded(copy.deepcopy(model).float(), x, side)
-        assert padded is not None
-    why = partial(known.padded, padded) if side == "left" else str
-    return _judge(where, padded, alone[: len(padded)], known.allowed, why)
+def _tried(where: str, way: Callable[[str], Note]) -> Note:
+    """What one way to run the model comes to; one that fails is not seen, and hides nothing else."""
+    try:
+        return way(where)
+    except CandidateError as error:
+        return Note("decoding", UNSEEN, f"{where}: {error}")
 
 
-def _judge(what: str, theirs: Tensor, alone: Tensor, allowance: LogitsAllowance, why: Callable[[], str] = str) -> Note:
-    error = difference(theirs, alone)
-    allowed = allowance(error)
+def _logits(run: Callable[[], Any], rows: int) -> Tensor:
+    """What a run of their code on so many rows returns.  Raises CandidateError where it fails, or returns no batch."""
+    with failing("the model"):
+        found = torch.as_tensor(logits(run()))
+    if found.ndim != 3 or len(found) != rows:
+        raise CandidateError(f"{rows} sequence{'s' * (rows > 1)} gave logits of the shape {tuple(found.shape)}")
+    return found
+
+
+def _judge(what: str, theirs: Tensor, known: Known, why: Callable[[], str] = str) -> Note:
+    """Logits of the first tokens beside those of the sequence alone."""
+    error = difference(theirs, known.alone[: len(theirs)])
+    allowed = known.allowed(error)
     if not error <= allowed:
         says = f"{what}, logits differ by {error:.1e} (allowed {allowed:.0e}) from those of the sequence alone{why()}"
         return Note("decoding", DIFFERS, says)
@@ -76,9 +91,8 @@ def _judge(what: str, theirs: Tensor, alone: Tensor, allowance: LogitsAllowance,
 
 
 def difference(theirs: Tensor, ours: Tensor) -> float:
-    """The largest difference relative to the largest logit; infinite where something is no number."""
-    error = float((theirs - ours).abs().max() / ours.abs().max())
-    return error if error == error else float("inf")
+    """`error_of` of logits."""
+    return error_of(_exact(ours).numpy(), _exact(theirs).numpy())
 
 
 class Known:
@@ -170,36 +184,35 @@ def _probabilities(logits: Tensor) -> Tensor:
 # the cache
 
 
-def _cached(model: nn.Module, x: Sequence[int], alone: Tensor, decode: Decode | None, known: Known) -> Note:
+def _cached(model: nn.Module, decode: Decode | None, known: Known, where: str) -> Note:
+    x, alone = known.x, known.alone
     if decode is None:
-        return Note("decoding", UNSEEN, "with a cache: no cache is known; a function decode(model, pieces) says how")
+        return Note("decoding", UNSEEN, f"{where}: no cache is known; a function decode(model, pieces) says how")
     if len(x) < 4:
-        return Note("decoding", UNSEEN, "with a cache: it takes 4 tokens to tell")
+        return Note("decoding", UNSEEN, f"{where}: it takes 4 tokens to tell")
     half = len(x) // 2
-    theirs = logits(decode(model, _pieces(model, [x])))
-    theirs = theirs[0] if theirs.ndim == 3 else theirs
+    theirs = _logits(lambda: _batched(logits(decode(model, _pieces(model, [x])))), 1)[0]
     if theirs.shape != alone.shape:
         shapes = f"{tuple(theirs.shape)}, and {tuple(alone.shape)} is right"
-        return Note("decoding", DIFFERS, f"with a cache, logits have the shape {shapes}")
+        return Note("decoding", DIFFERS, f"{where}, logits have the shape {shapes}")
     first = difference(theirs[:half], alone[:half])
     why = (
         partial(str, ": already in the first piece")
         if first > known.allowed(first)
         else partial(known.cached, theirs, half)
     )
-    return _judge("with a cache", theirs, alone, known.allowed, why)
+    return _judge(where, theirs, known, why)
 
 
-def _cached_in_batch(model: nn.Module, x: Sequence[int], alone: Tensor, decode: Decode, known: Known) -> Note:
-    rows, own = _batch(x)
-    try:
-        theirs = logits(decode(model, _pieces(model, rows)))[own]
-    except Exception as error:  # a function of the user's that decodes one sequence at a time
-        return Note("decoding", UNSEEN, f"with a cache in a batch: decode fails ({type(error).__name__}: {error})")
-    if theirs.shape != alone.shape:
-        return Note("decoding", UNSEEN, "with a cache in a batch: decode returns no batch")
-    why = partial(known.of_rows, rows, own, theirs, len(x) // 2)
-    return _judge("with a cache in a batch", theirs, alone, known.allowed, why)
+def _batched(theirs: Any) -> Any:
+    """Logits of one sequence, which a function of the user's may return without a batch, as a batch of one."""
+    return theirs[None] if theirs.ndim == 2 else theirs
+
+
+def _cached_in_batch(model: nn.Module, decode: Decode, known: Known, where: str) -> Note:
+    rows, own = _batch(known.x)
+    theirs = _logits(lambda: decode(model, _pieces(model, rows)), len(rows))[own]
+    return _judge(where, theirs, known, partial(known.of_rows, rows, own, theirs, len(known.x) // 2))
 
 
 def _pieces(model: nn.Module, rows: Sequence[Sequence[int]]) -> list[Tensor]:
@@ -229,7 +242,9 @@ def _transformers(model: nn.Module, pieces: list[Tensor]) -> Tensor:
     name, past, found = _cache_name(model), None, []
     for piece in pieces:
         output = model(piece, use_cache=True, **{name: past})
-        past = getattr(output, name)
+        past = getattr(output, name, None)
+        if past is None:
+            raise CandidateError(f"forward takes {name} and returns none")
         found.append(output.logits)
     return torch.cat(found, 1)
 
@@ -242,22 +257,37 @@ def _batch(x: Sequence[int]) -> tuple[list[list[int]], int]:
     return [list(reversed(x)), list(x), [x[0]] * len(x), [*x[1:], x[0]]], 1
 
 
-def _in_batch(model: nn.Module, x: Sequence[int]) -> Tensor:
-    rows, own = _batch(x)
-    return logits(model(ids(model, rows)))[own]
+def _in_batch(model: nn.Module, known: Known, where: str) -> Note:
+    rows, own = _batch(known.x)
+    return _judge(where, _logits(lambda: model(ids(model, rows)), len(rows))[own], known)
 
 
-def _padded(model: nn.Module, x: Sequence[int], side: str) -> Tensor | None:
-    """The logits of x, padded by some tokens, beside a longer sequence; None without attention_mask."""
+def _beside_padding(model: nn.Module, side: str, known: Known, where: str) -> Note:
     named = inspect.signature(model.forward).parameters
+    short = known.x[:-PADS] or known.x
     if "attention_mask" not in named:
-        return None
-    short, pad = list(x[:-PADS] if len(x) > PADS else x), [x[0]] * PADS
-    rows = [short + pad, [*short, *x[-PADS:]]] if side == "right" else [pad + short, [*x[-PADS:], *short]]
+        return Note("decoding", UNSEEN, f"{where}: forward has no attention_mask")
+    if known.c.positions == "learned" and len(short) + PADS > known.c.ell_max:
+        says = f"with {PADS} tokens of padding there would be {len(short) + PADS}, and ell_max = {known.c.ell_max}"
+        return Note("decoding", UNSEEN, f"{where}: {says}")
+    padded = _padded(model, short, side, "position_ids" in named)
+    if padded.dtype == torch.float64 and padded.isnan().any():
+        # Code that computes its scores in float32 has -inf for the lowest float64: a row of padding, which may attend
+        # nothing, is 0/0, and one layer later all rows are.  In float32 the lowest number stays a number.
+        where += " in float32 (in float64 not a number)"
+        padded = _padded(copy.deepcopy(model).float(), short, side, "position_ids" in named)
+    return _judge(where, padded, known, partial(known.padded, padded) if side == "left" else str)
+
+
+def _padded(model: nn.Module, x: Sequence[int], side: str, counted: bool) -> Tensor:
+    """The logits of x, padded by some tokens, beside a longer sequence; `counted`: forward asks for positions."""
+    pad, more = [x[0]] * PADS, (list(x) * PADS)[-PADS:]
+    rows = [[*x, *pad], [*x, *more]] if side == "right" else [[*pad, *x], [*more, *x]]
     mask = torch.ones(2, len(rows[0]), dtype=torch.long)
-    mask[0, slice(len(short), None) if side == "right" else slice(0, PADS)] = 0
-    more = {}
-    if "position_ids" in named:
-        more["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
-    found = logits(model(ids(model, rows), attention_mask=mask.to(ids(model, rows).device), **more))[0]
-    return found[: len(short)] if side == "right" else found[PADS:]
+    mask[0, slice(len(x), None) if side == "right" else slice(0, PADS)] = 0
+    given = {"attention_mask": mask}
+    if counted:
+        given["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
+    there = ids(model, rows)
+    found = _logits(lambda: model(there, **{name: value.to(there.device) for name, value in given.items()}), 2)[0]
+    return found[: len(x)] if side == "right" else found[PADS:]

@@ -17,7 +17,8 @@ import numpy as np
 
 from transformulary.conform.candidates.attending import ATTENDING, ask_alone, output_of
 from transformulary.conform.candidates.candidate import Array, Candidate, array, precision_of
-from transformulary.conform.candidates.pytorch import failing, logits
+from transformulary.conform.candidates.pytorch import check_signature, failing
+from transformulary.conform.candidates.returned import logits
 from transformulary.conform.notes import Note
 from transformulary.errors import CandidateError
 from transformulary.oracle import Theta, softmax, watched
@@ -63,6 +64,8 @@ class Functions:
             raise CandidateError(f"TOKENS = {self.tokens!r}; it is 'rows' or 'columns'.")
         if self.output not in ("", "logits", "probabilities"):
             raise CandidateError(f"OUTPUT = {self.output!r}; it is 'logits' or 'probabilities'.")
+        for name, function in self.functions.items():
+            check_signature(function, SIGNATURES[name])
 
     def call(self, name: str, *args: Any) -> Any:
         """The raw result of one function, for arguments in the oracle's orientation."""

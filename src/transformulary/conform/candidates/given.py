@@ -65,22 +65,26 @@ def given_values(
         raise CandidateError(f"tokens = {tokens!r} must be 'columns' or 'rows'.")
     check_paths(values, config, len(x), what)
     _check_length(values, config, len(x), what)
-    compared = {path: value for path, value in values.items() if _compared(path)}
+    compared = {path: value for path, value in values.items() if is_compared(path)}
     found = {path: _single(value, shape(path, config, len(x))) for path, value in compared.items()}
     rows = tokens == "rows" or (tokens is None and _rows(found, config, len(x), what))
     found = {path: _turned(value) if rows else value for path, value in found.items()}
     for path, value in found.items():
-        due = shape(path, config, len(x))
-        if value.shape != due and path != "10.11":  # nothing goes on with the last one
-            as_rows = f" (tokens are {tokens}, it was said)" if tokens else ""
-            raise CandidateError(
-                f"{what}: {path} has the shape {value.shape}, and {due} is right{as_rows}. "
-                f"Either it is another value, or it comes from a model of another size."
-            )
+        check_shape(path, value, config, len(x), what, f" (tokens are {tokens}, it was said)" if tokens else "")
     return found, tuple(_notes(values, found, rows and tokens is None))
 
 
-def _compared(path: str) -> bool:
+def check_shape(path: str, value: Array, config: DTransformerConfig, ell: int, what: str, remark: str = "") -> None:
+    """Raise CandidateError where the oracle cannot go on with a value: it has another shape than the run's."""
+    due = shape(path, config, ell)
+    if value.shape != due and path != "10.11":  # nothing goes on with the last one
+        raise CandidateError(
+            f"{what}: {path} has the shape {value.shape}, and {due} is right{remark}. "
+            f"Either it is another value, or it comes from a model of another size."
+        )
+
+
+def is_compared(path: str) -> bool:
     """Whether the oracle can go on with a value of theirs: no number that counts or points, no family."""
     whole = path == LENGTH or parse(path).name.startswith("bucket")
     return not whole and not FAMILIES.intersection(axes(path))

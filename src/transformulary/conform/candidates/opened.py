@@ -20,7 +20,7 @@ from transformulary.conform.candidates.decoding import check_decoding
 from transformulary.conform.candidates.functions import SIGNATURES, Functions, run_functions
 from transformulary.conform.candidates.given import given_values
 from transformulary.conform.candidates.places import Table, make_table
-from transformulary.conform.candidates.pytorch import failing, watch_model
+from transformulary.conform.candidates.pytorch import check_signature, failing, watch_model
 from transformulary.conform.dumps import read_dumps, read_index
 from transformulary.conform.reference import Reference
 from transformulary.errors import CandidateError, require
@@ -122,6 +122,10 @@ def _table(module: ModuleType, path: Path) -> Table | None:
     return make_table(found, str(path)) if "places" in found else None
 
 
+#: What a file may have beside the functions of `SIGNATURES`.
+CALLED = ("load(folder)", "tokenize(text)", "decode(model, pieces)")
+
+
 def import_file(path: Path) -> ModuleType:
     """Run the user's file; its folder is where it finds its own imports."""
     spec = spec_from_file_location(path.stem, path)
@@ -133,6 +137,8 @@ def import_file(path: Path) -> ModuleType:
             spec.loader.exec_module(module)
     finally:
         sys.path.remove(str(path.parent))
+    for usual in CALLED:
+        check_signature(getattr(module, usual.partition("(")[0], None), usual)
     return module
 
 

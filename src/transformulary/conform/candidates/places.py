@@ -7,12 +7,16 @@ in a Python file, whose places may also be (module, function of its inputs and i
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
+from transformulary.conform.allowance import UNIT
 from transformulary.conform.lockstep import PLACES
 from transformulary.errors import CandidateError
 
@@ -70,7 +74,10 @@ TABLES: dict[str, Table] = {
 
 
 def table_for(model: Any) -> Table:
-    """The built-in table of a model's class.  Raises CandidateError if there is none."""
+    """The built-in table of a model's class, compiled or not.  Raises CandidateError if there is none."""
+    if isinstance(compiled := getattr(model, "_orig_mod", None), nn.Module):
+        table = table_for(compiled)
+        return replace(table, places={path: f"_orig_mod.{place}" for path, place in table.places.items()})
     for kind in type(model).__mro__:
         if kind.__name__ in TABLES:
             return TABLES[kind.__name__]
@@ -84,7 +91,7 @@ def read_table(file: str | Path) -> Table:
     """A user's table from a TOML file: [places], and, if need be, [lower], tokens and output."""
     try:
         content = tomllib.loads(Path(file).read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CandidateError(f"{file} is no TOML: {error}.") from None
     return make_table(content, str(file))
 
@@ -93,6 +100,9 @@ def make_table(content: Mapping[str, Any], where: str) -> Table:
     """A table from what a user wrote.  Raises CandidateError for keys and places that nobody knows."""
     if unknown := set(content) - {"places", "lower", "tokens", "output"}:
         raise CandidateError(f"{where} has {', '.join(sorted(unknown))}; a table has places, lower, tokens, output.")
+    for name, holds in (("places", "path = place"), ("lower", "line = precision")):
+        if not isinstance(value := content.get(name, {}), Mapping):
+            raise CandidateError(f"{where}: {name} = {value!r} is no table of {holds}.")
     table = Table(**{"places": {}, **content})
     if not table.places:
         raise CandidateError(f"{where} says no place where a line can be seen.")
@@ -105,6 +115,7 @@ def make_table(content: Mapping[str, Any], where: str) -> Table:
     for name, value, known in (
         ("tokens", table.tokens, ("rows", "columns")),
         ("output", table.output, ("logits", "probabilities")),
+        *((f"lower {line}", precision, tuple(UNIT)) for line, precision in table.lower.items()),
     ):
         if value not in known:
             raise CandidateError(f"{where}: {name} = {value!r}; it is {' or '.join(known)}.")
@@ -113,5 +124,5 @@ def make_table(content: Mapping[str, Any], where: str) -> Table:
 
 def _is_place(place: Any) -> bool:
     if isinstance(place, str):
-        return place.count(":") == 1 and place.partition(":")[2].partition(".")[0] in ("in", "out")
+        return bool(re.fullmatch(r"[^:]*:(in|out)(\.\d+)?", place))
     return isinstance(place, tuple) and len(place) == 2 and isinstance(place[0], str) and callable(place[1])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from transformulary.conform.candidates.candidate import Array, array
-from transformulary.conform.candidates.pytorch import failing, ids, logits
+from transformulary.conform.allowance import EXACT, Allowance
+from transformulary.conform.candidates.candidate import Array, Candidate, array
+from transformulary.conform.candidates.places import Place, Table, table_for
+from transformulary.conform.candidates.pytorch import failing, ids, watch_model
+from transformulary.conform.candidates.returned import logits
 from transformulary.conform.compared import error_of
+from transformulary.conform.diagnosis import Lockstep
 from transformulary.conform.reference import Reference, reference
 from transformulary.errors import CandidateError
 from transformulary.nn import evaluating
@@ -75,15 +79,16 @@ def propose(candidate: Any, against: Any) -> str:
         '# Where the lines of Algorithm 10 can be seen: path = "module:in" or "module:out"; {l} counts layers from 0.',
         "[places]",
     ]
+    places: dict[str, Place] = {}
     free = events
     for line in LINES:
         place, why = _find(line, oracle, expected, events, free, ref.config.L)
         lines.append(f'"{line}" = "{place}"  # {why}' if place else f'# "{line}" = ""  # {why}')
+        places |= {line: place} if place else {}
         taken = [event.value for event in events for l in range(ref.config.L) if event.place == place.format(l=l)]
         free = [event for event in free if not any(np.array_equal(event.value, value) for value in taken)]
-    if idle:
-        lines.append(f"# Never called: {', '.join(idle)}.")
-    return "\n".join([*lines, "", *_shapes(model)])
+    never = [f"# Never called: {', '.join(idle)}."] if idle else []
+    return "\n".join([*lines, *never, *_lower(model, places, ref, x), "", *_shapes(model)])
 
 
 def _load(candidate: Any, ref: Reference) -> nn.Module:
@@ -130,8 +135,30 @@ def _run(model: nn.Module, x: Sequence[int]) -> tuple[list[Event], Array, list[s
     return found, array(output[0], "the model's output").T, idle
 
 
+def _lower(model: nn.Module, places: Mapping[str, Place], ref: Reference, x: Sequence[int]) -> list[str]:
+    """The table of the lines that are computed in float32: those of the built-in table, and those that show it."""
+    try:
+        lower = dict.fromkeys(table_for(model).lower, "as in the published code of its class")
+    except CandidateError:
+        lower = {}
+    try:
+        found = watch_model(model, ref.config, x, Table(places))
+    except CandidateError:  # `--places` says so again
+        found = Candidate("", {})
+    allowed = Allowance(found.seen, ref.config, x, ref.theta, "float32")
+    errors = Lockstep(found.seen, ref.config, x, ref.theta, lambda path: float("inf")).errors
+    for line in [line.partition("[")[0] for line in LINES] if found.precision == "float64" else ():
+        at = [path for path in errors if path.partition("[")[0] == line]
+        if any(errors[path] > EXACT for path in at) and all(errors[path] <= allowed(path) for path in at):
+            says = f"differs by {max(errors[path] for path in at):.0e}, as in float32; leave it out if it should not"
+            lower.setdefault(line, says)
+    return ["", "[lower]", *(f'"{line}" = "float32"  # {why}' for line, why in lower.items())] if lower else []
+
+
 def _by_norms(events: list[Event], ref: Reference) -> dict[str, Array]:
     """What the lines around the norms are in this model: modules that compute the oracle's norms, in their order."""
+    if ref.config.d_e == 1:
+        return {}  # whose norm is one number, whatever is given to it
     c, theta = replace(ref.config, eps=ref.config.eps or TINY), ref.theta
     layers = [
         norm
@@ -173,7 +200,11 @@ def _find(
 ) -> tuple[str, str]:
     """(place, why) of one line, among what shows no other; with {l} what most layers agree on, the first of equals."""
     layered = "[l]" in line
-    paths = [line.replace("[l]", f"[l={l + 1}]") for l in range(L if layered else 1)]
+    paths = _paths(line, L)
+    others = [path for other in LINES if other != line for path in _paths(other, L)]
+    twins = [next((p for p in others if error_of(expected[p], expected[path]) <= EXACT), "") for path in paths]
+    if all(twins):
+        return "", f"its place cannot be told: the values are also those of {', '.join(dict.fromkeys(twins))}"
     shown = {event.place: event.value for event in reversed(events)}
     votes: Counter[str] = Counter()
     for l, path in enumerate(paths):
@@ -185,6 +216,10 @@ def _find(
     place = max(votes, key=lambda p: (votes[p], sum(p.format(l=l) in shown for l in range(len(paths)))))
     theirs = [shown.get(place.format(l=l)) for l in range(len(paths))]
     return place, _distance(line, [oracle[path] for path in paths], theirs)
+
+
+def _paths(line: str, L: int) -> list[str]:
+    return [line.replace("[l]", f"[l={l + 1}]") for l in range(L if "[l]" in line else 1)]
 
 
 def _patterns(place: str, l: int) -> list[str]:

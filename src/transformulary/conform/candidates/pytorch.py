@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
+from inspect import signature, unwrap
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
-from transformulary.conform.candidates.candidate import Array, Candidate, array, precision_of, stored
-from transformulary.conform.candidates.given import check_paths
+from transformulary.conform.candidates.candidate import Array, Candidate, precision_of, stored
+from transformulary.conform.candidates.given import check_paths, check_shape, is_compared
 from transformulary.conform.candidates.places import Place, Table, table_for
+from transformulary.conform.candidates.returned import columns, last_line
+from transformulary.conform.dumps import nearest
 from transformulary.conform.notes import UNSEEN, Note
 from transformulary.errors import CandidateError
 from transformulary.nn import evaluating
-from transformulary.oracle import softmax
 from transformulary.paper import DTransformerConfig
+from transformulary.trace.select import kinds
 
 
 def watch_model(
@@ -33,62 +35,92 @@ def watch_model(
         table: where its lines can be seen; None: the table of its class.
 
     Raises:
-        CandidateError: there is no table, a place is no module or runs more than once, or the model fails.
+        CandidateError: there is no table; a place is no module, runs more than once or shows another shape; the model
+            fails.
     """
     table = table or table_for(model)
-    seen = see_places(model, table, config, x)
-    idle = dict.fromkeys(_module(place) for path, place in _all_places(table, config) if path not in seen)
-    if "10.11" in seen and table.output == "logits":
-        with np.errstate(invalid="ignore"):
-            seen["10.11"] = softmax(seen["10.11"])
+    places = dict(_all_places(table, config))
+    _check_table(table, places, config, len(x))
+    seen, returned = _see(model, places, table.tokens, x)
+    for path, value in seen.items():
+        check_shape(path, value, config, len(x), _named(places[path]), " (tokens as columns)")
+    idle = dict.fromkeys(_module(place) for path, place in places.items() if path not in seen)
+    precision = model_precision(model)
+    seen["10.11"], notes = last_line(seen.get("10.11"), returned, table.tokens, table.output, precision)
     return Candidate(
         name=name or type(model).__name__,
         seen=seen,
-        precision=model_precision(model),
+        precision=precision,
         lower=table.lower,
         buffers={n: stored(b) for n, b in _other_tensors(model)},
         weights={n: stored(p) for n, p in model.named_parameters(remove_duplicate=False)},
-        notes=(Note("places", UNSEEN, f"never called: {', '.join(idle)}"),) if idle else (),
+        notes=(*((Note("places", UNSEEN, f"never called: {', '.join(idle)}"),) if idle else ()), *notes),
     )
 
 
-def see_places(model: nn.Module, table: Table, config: DTransformerConfig, x: Sequence[int]) -> dict[str, Array]:
-    """{path: what its place shows} of one run; columns are tokens.  Dropout is off.
+def _check_table(table: Table, places: Mapping[str, Place], config: DTransformerConfig, ell: int) -> None:
+    """Raise CandidateError where a place or a precision is said of what is no value, or no line, of this run."""
+    check_paths(places, config, ell, "the table of places")
+    if alone := [path for path in places if not is_compared(path)]:
+        raise CandidateError(f"the table of places: {alone[0]} is not compared: what is made of it is. Leave it out.")
+    lines = dict.fromkeys(path.partition("[")[0] for path in kinds(config) if "/" not in path and ":" not in path)
+    if unknown := [line for line in table.lower if line not in lines]:
+        says = f"lower says {unknown[0]}, and that is no line of this run. {nearest(unknown[0], lines)}"
+        raise CandidateError(f"the table of places: {says}")
 
-    What the model returns is line 11, unless the table has another place for it.
-    """
-    modules = dict(model.named_modules())
-    seen: dict[str, Array] = {}
-    runs: Counter[str] = Counter()
+
+def _see(model: nn.Module, places: Mapping[str, Place], tokens: str, x: Sequence[int]) -> tuple[dict[str, Array], Any]:
+    """({path: what its place shows in one run, tokens as columns}, what the model returns).  Dropout is off."""
+    modules = dict(model.named_modules(remove_duplicate=False))
+    shown: dict[str, list[Array]] = {path: [] for path in places}
     handles = []
-    places = dict(_all_places(table, config))
-    check_paths(places, config, len(x), "the table of places")
     for path, place in places.items():
         module = _module(place)
         if module not in modules:
-            raise CandidateError(f"line {path} is to be seen at {module}, and the model has no such module.")
-        keep = partial(_keep, seen, runs, path, _looks(place), table.tokens)
+            raise CandidateError(_no_module(path, module, modules))
+        keep = partial(_keep, shown[path], _looks(place), f"what is seen at {path}", tokens)
         handles.append(modules[module].register_forward_hook(keep, with_kwargs=True))
     try:
         with evaluating(model), torch.no_grad(), failing(type(model).__name__):
-            output = model(ids(model, [list(x)]))
+            returned = model(ids(model, [list(x)]))
     finally:
         for handle in handles:
             handle.remove()
-    _once({_module(place): runs[path] for path, place in places.items()})
-    if "10.11" not in seen:
-        seen["10.11"] = _columns(logits(output), "what the model returns", table.tokens)
-    return seen
+    return _once(places, shown, modules), returned
 
 
-def _once(runs: Mapping[str, int]) -> None:
-    """A module that runs more than once shows no one line.  Raises CandidateError, and names those that never ran."""
-    often = [f"{module} ran {n} times" for module, n in runs.items() if n > 1]
-    never = [f"{module} not at all" for module, n in runs.items() if not n]
+def _no_module(path: str, module: str, modules: Mapping[str, nn.Module]) -> str:
+    compiled = next((name for name in modules if name.replace("_orig_mod.", "") == module), "")
+    hint = f": torch.compile calls it {compiled}" if compiled else "; of braces, only {l} is filled" * ("{" in module)
+    return f"line {path} is to be seen at {module}, and the model has no such module{hint}."
+
+
+def _once(
+    places: Mapping[str, Place], shown: Mapping[str, Sequence[Array]], modules: Mapping[str, nn.Module]
+) -> dict[str, Array]:
+    """{path: the one value of its place}.
+
+    A module that has several names and runs once for each runs in their order.  Any other that runs more than once
+    shows no one line: CandidateError, which names those that never ran as well.
+    """
+    names: dict[nn.Module, list[str]] = defaultdict(list)
+    for name, module in modules.items():
+        names[module].append(name)
+    seen: dict[str, Array] = {}
+    often, never = [], []
+    for path, place in places.items():
+        name, values = _module(place), shown[path]
+        shared = names[modules[name]]
+        if len(values) in (1, len(shared)):
+            seen[path] = values[0 if len(values) == 1 else shared.index(name)]
+        elif values:
+            often.append(f"{name} ran {len(values)} times")
+        else:
+            never.append(f"{name} not at all")
     if often:
-        raise CandidateError(
-            f"{', '.join([*often, *never])}: a place shows its line if it runs once; mend the model, or its places."
-        )
+        ran = ", ".join(dict.fromkeys([*often, *never]))
+        raise CandidateError(f"{ran}: a place shows its line if it runs once; mend the model, or its places.")
+    return seen
 
 
 @contextmanager
@@ -104,7 +136,9 @@ def failing(what: str, hint: str = "") -> Iterator[None]:
         raise
     except SystemExit as left:
         raise CandidateError(f"{what} called sys.exit({'' if left.code is None else repr(left.code)}).") from left
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # pytest's fail and skip, a cancelled task: what stops the code that raises it
         trace = error.__traceback__
         while trace and trace.tb_next:
             trace = trace.tb_next
@@ -115,16 +149,24 @@ def failing(what: str, hint: str = "") -> Iterator[None]:
         raise CandidateError(f"{what} failed: {type(error).__name__}: {error}{at}{hint}") from error
 
 
+def check_signature(function: Any, usual: str) -> None:
+    """Raise CandidateError, which names its file, where a function cannot be called as it will be: "load(folder)"."""
+    try:
+        found = signature(function)
+    except (TypeError, ValueError):
+        return  # no function, or one that Python knows nothing of
+    name, _, names = usual.partition("(")
+    try:
+        found.bind(*names.split(","))
+    except TypeError as error:
+        code = getattr(unwrap(function), "__code__", None)
+        at = f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""
+        raise CandidateError(f"{name}{found} must be {usual}: {error}{at}.") from None
+
+
 def ids(model: nn.Module, rows: Sequence[Sequence[int]]) -> torch.Tensor:
     """Token ids (B, ell) where the model is."""
     return torch.tensor([list(row) for row in rows], device=next(iter(_tensors(model)), torch.empty(0)).device)
-
-
-def logits(output: Any) -> torch.Tensor:
-    """The logits (B, ell, N_V) in what a model returns: a tensor, its first of several, or its `.logits`."""
-    output = getattr(output, "logits", output)
-    first: torch.Tensor = output[0] if isinstance(output, tuple | list) else output
-    return first
 
 
 def model_precision(model: nn.Module) -> str:
@@ -152,12 +194,17 @@ def _other_tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 def _all_places(table: Table, config: DTransformerConfig) -> Iterator[tuple[str, Place]]:
     for pattern, place in table.places.items():
         for l in range(config.L) if "[l]" in pattern else [0]:
-            path = pattern.replace("[l]", f"[l={l + 1}]")
-            yield path, place.format(l=l) if isinstance(place, str) else (place[0].format(l=l), place[1])
+            path, name = pattern.replace("[l]", f"[l={l + 1}]"), _named(place).replace("{l}", str(l))
+            yield path, name if isinstance(place, str) else (name, place[1])
+
+
+def _named(place: Place) -> str:
+    """What a place is called: module:side, or the module that a function looks at."""
+    return place if isinstance(place, str) else place[0]
 
 
 def _module(place: Place) -> str:
-    return place.partition(":")[0] if isinstance(place, str) else place[0]
+    return _named(place).partition(":")[0]
 
 
 def _looks(place: Place) -> Callable[[Any, Any], Any]:
@@ -167,28 +214,23 @@ def _looks(place: Place) -> Callable[[Any, Any], Any]:
 
     def look(inputs: Any, output: Any) -> Any:
         value = inputs if side == "in" else output
-        return value[int(index or 0)] if isinstance(value, tuple | list) else value
+        values = value if isinstance(value, tuple | list) else [value]
+        if int(index or 0) >= len(values):
+            what = "is given" if side == "in" else "gives"
+            raise CandidateError(f"{place} is not there: the module {what} {len(values)}, counted from 0.")
+        return values[int(index or 0)]
 
     return look
 
 
 def _keep(
-    seen: dict[str, Array],
-    runs: Counter[str],
-    path: str,
+    shown: list[Array],
     look: Callable[[Any, Any], Any],
+    what: str,
     tokens: str,
     _: nn.Module,
     inputs: tuple[Any, ...],
     named: dict[str, Any],
     output: Any,
 ) -> None:
-    runs[path] += 1
-    seen[path] = _columns(look((*inputs, *named.values()), output), f"what is seen at {path}", tokens)
-
-
-def _columns(value: Any, what: str, tokens: str) -> Array:
-    """What a module has, without its batch of one, tokens as columns."""
-    shown = array(value, what)
-    shown = shown[0] if shown.ndim == 3 and len(shown) == 1 else shown
-    return shown.T if tokens == "rows" else shown
+    shown.append(columns(look((*inputs, *named.values()), output), what, tokens))

@@ -1,0 +1,64 @@
+"""What a PyTorch model returns: line 11 itself, or, beside a place that shows it, the same once more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from transformulary.conform.allowance import EXACT, FACTOR, UNIT
+from transformulary.conform.candidates.candidate import Array, array, precision_of
+from transformulary.conform.compared import error_of
+from transformulary.conform.notes import DIFFERS, UNSEEN, Note
+from transformulary.errors import CandidateError
+from transformulary.oracle import softmax
+
+
+def logits(output: Any) -> Any:
+    """The logits (B, ell, N_V) in what a model returns: an array, its first of several, or its `.logits`."""
+    output = getattr(output, "logits", output)
+    return output[0] if isinstance(output, tuple | list) and output else output
+
+
+def columns(value: Any, what: str, tokens: str) -> Array:
+    """What a module has, without its batch of one, tokens as columns."""
+    shown = array(value, what)
+    shown = shown[0] if shown.ndim == 3 and len(shown) == 1 else shown
+    return shown.T if tokens == "rows" else shown
+
+
+def probabilities(numbers: Array) -> Array:
+    """Of logits."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(softmax(numbers))
+
+
+def last_line(
+    shown: Array | None, returned: Any, tokens: str, output: str, precision: str
+) -> tuple[Array, tuple[Note, ...]]:
+    """(line 11, what is to be said of it): what the model returns counts, whatever a place beside it shows.
+
+    Args:
+        shown: what the place of line 11 shows, if there is one.
+        returned: by the model; beside a place, logits or probabilities, whichever are nearer.
+        tokens, output: as in a `Table`.
+        precision: the model's.
+    """
+    found = logits(returned)
+    if shown is None:
+        numbers = columns(found, "what the model returns", tokens)
+        return probabilities(numbers) if output == "logits" else numbers, ()
+    P = probabilities(shown) if output == "logits" else shown
+    try:
+        numbers = columns(found, "it", tokens)
+    except CandidateError as no_array:
+        return P, (Note("output", UNSEEN, f"what the model returns is not compared with line 11: {no_array}"),)
+    if numbers.shape != P.shape:
+        says = f"its shape is {numbers.shape}, and that of line 11 {P.shape}"
+        return P, (Note("output", UNSEEN, f"what the model returns is not compared with line 11: {says}"),)
+    error, nearest = min(((error_of(P, Q), Q) for Q in (probabilities(numbers), numbers)), key=lambda pair: pair[0])
+    largest = np.abs(shown[np.isfinite(shown)]).max(initial=1.0)  # what was rounded, before the softmax
+    if error <= max(EXACT, FACTOR * largest * max(UNIT[kind] for kind in (precision, precision_of(found)))):
+        return P, ()
+    says = f"what the model returns is not what the place of line 11 shows: they differ by {error:.1e}"
+    return nearest, (Note("output", DIFFERS, f"{says}; what it returns is compared"),)
