@@ -254,7 +254,7 @@ class MLP(nn.Module):
         self.gate = nn.Linear(s.width, s.hidden, bias=False) if s.llama else None
 
     def act(self, x):
-        usual = {"gelu_tanh": "GELU_tanh", "silu": "SiLU"}[self.s.act]
+        usual = "SiLU" if self.s.act == "silu" else "GELU_tanh"
         name = next((n for n in ACTIVATIONS if self.has(f"act-{n}")), usual)
         return x if self.has("no-activation") else ACTIVATIONS[name](x)
 
@@ -282,14 +282,12 @@ class Block(nn.Module):
     def forward(self, x):
         has = self.has
         if has("post-norm") or has("post-norm-final"):
-            x = self.ln_1(x + self.attn(x))
-            return self.ln_2(x + self.mlp(x))
+            return self.ln_2((x := self.ln_1(x + self.attn(x))) + self.mlp(x))
         h = self.ln_1(x, self.ln_2 if has("norm-2-for-1") else None)
-        a = self.attn(x if has("attention-on-X") else h)
-        a = 0 * a if has("no-attention") else a
+        a = self.attn(x if has("attention-on-X") else h) * (not has("no-attention"))
         x = a if has("no-residual-6") else h + a if has("residual-overwritten-6") else x + a
         h = h if has("parallel") else self.ln_2(x, self.ln_1 if has("norm-1-for-2") else None)
-        m = 0 * self.mlp(h) if has("no-mlp") else self.mlp(h)
+        m = self.mlp(h) * (not has("no-mlp"))
         return m if has("no-residual-8") else h + m if has("residual-overwritten-8") else x + m
 
 

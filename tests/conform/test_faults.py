@@ -117,7 +117,7 @@ def pairs(n, seed=0):
 @pytest.mark.parametrize(("kind", "faults"), pairs(10), ids=lambda p: "+".join(p) if isinstance(p, dict) else p)
 def test_two_mistakes_are_both_named(kind, faults):
     """Of two mistakes at once both are named, or what is the same for these numbers, and nothing else is."""
-    names = {m.key: m.says for m in MISTAKES}
+    names = {m.key: m.says for m in TOLD}
 
     report = report_of(kind, faults)
 

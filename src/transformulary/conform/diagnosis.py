@@ -146,13 +146,14 @@ class Lockstep:
         if gap := self._comparison.unseen:
             places = self._hidden(projection, [parse(path), *gap])
             compute = Replay(path, self.seen, self.x, self.theta, self.config, {})
-        right = scaled(compute(known))
+        if not finite(right := tried(compute, known)):
+            return
         changes = {}
         for place in (place for place in places if place[0] not in known):
             value = tried(compute, {**known, **dict([place])})
-            if finite(value) and np.shape(value) == np.shape(ours) and (change := scaled(value) - right).any():
+            if finite(value) and np.shape(value) == np.shape(ours) and (change := scaled(value) - scaled(right)).any():
                 changes[place] = change
-        of = (changes, scaled(theirs) - right, scaled(rounded) - scaled(ours))
+        of = (changes, scaled(theirs) - scaled(right), scaled(rounded) - scaled(ours))
         if gap:
             projection.pursue(*of)
         else:

@@ -12,13 +12,14 @@ from transformulary.conform.candidates.candidate import Candidate
 from transformulary.conform.candidates.opened import candidates_of
 from transformulary.conform.candidates.places import Table
 from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
+from transformulary.conform.faults import faults_of, hidden_faults, invisible_in
 from transformulary.conform.misplaced import misplaced
 from transformulary.conform.misplaced import note as note_of
 from transformulary.conform.mistakes import ORDER
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.projection import Projection
 from transformulary.conform.reference import Reference, reference
-from transformulary.conform.report import Report, faults_of, hidden_faults, invisible_in, rows_of
+from transformulary.conform.report import Report, rows_of
 from transformulary.conform.tokens import compare_ids
 from transformulary.conform.weights import weight_notes
 from transformulary.errors import CandidateError, TokenError
