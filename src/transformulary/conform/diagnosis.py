@@ -34,7 +34,7 @@ Array = NDArray[Any]
 #: The norms' lines of Algorithm 10: what they add last.
 BETA = {"5": "beta_1", "7": "beta_2", "10": "beta"}
 #: Products of a parameter and a number, at most, for mistakes that hide in rounding behind lines that were not seen.
-WORK = 1e11
+WORK = 3e10
 UNTRIED = "not tried, which would take too long; float64 (model.double()) shows it"
 
 
@@ -152,7 +152,7 @@ class Lockstep:
         for place in (place for place in places if place[0] not in known):
             value = tried(compute, {**known, **dict([place])})
             if finite(value) and np.shape(value) == np.shape(ours) and (change := scaled(value) - scaled(right)).any():
-                changes[place] = change
+                changes[place] = change.astype(np.float32)
         of = (changes, scaled(theirs) - scaled(right), scaled(rounded) - scaled(ours))
         if gap:
             projection.pursue(*of)
