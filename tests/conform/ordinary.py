@@ -17,6 +17,7 @@ from torch import nn
 from huggingface import theta_by
 from transformulary.conform.candidates.places import Table
 from transformulary.conform.reference import Reference
+from transformulary.oracle.watch import holds
 from transformulary.paper import Causal, DTransformerConfig, Local
 
 
@@ -42,7 +43,7 @@ class Sizes:
     faults: dict = field(default_factory=dict)
 
     def has(self, layer, key):
-        return self.faults.get(key, -1) in (0, layer)
+        return key in self.faults and holds(self.faults[key], layer)
 
     def number(self, layer, key, usual=None):
         """The number of a fault whose name ends in one, "eps-1e-05"; else the usual one."""
@@ -253,7 +254,7 @@ class MLP(nn.Module):
         self.gate = nn.Linear(s.width, s.hidden, bias=False) if s.llama else None
 
     def act(self, x):
-        usual = {"gelu_tanh": "GELU_tanh", "silu": "SiLU"}[self.s.act]
+        usual = "SiLU" if self.s.act == "silu" else "GELU_tanh"
         name = next((n for n in ACTIVATIONS if self.has(f"act-{n}")), usual)
         return x if self.has("no-activation") else ACTIVATIONS[name](x)
 
@@ -281,13 +282,12 @@ class Block(nn.Module):
     def forward(self, x):
         has = self.has
         if has("post-norm") or has("post-norm-final"):
-            x = self.ln_1(x + self.attn(x))
-            return self.ln_2(x + self.mlp(x))
+            return self.ln_2((x := self.ln_1(x + self.attn(x))) + self.mlp(x))
         h = self.ln_1(x, self.ln_2 if has("norm-2-for-1") else None)
-        a = self.attn(x if has("attention-on-X") else h)
+        a = self.attn(x if has("attention-on-X") else h) * (not has("no-attention"))
         x = a if has("no-residual-6") else h + a if has("residual-overwritten-6") else x + a
         h = h if has("parallel") else self.ln_2(x, self.ln_1 if has("norm-1-for-2") else None)
-        m = self.mlp(h)
+        m = self.mlp(h) * (not has("no-mlp"))
         return m if has("no-residual-8") else h + m if has("residual-overwritten-8") else x + m
 
 

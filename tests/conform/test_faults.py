@@ -9,13 +9,16 @@ import pytest
 import torch
 
 from conform.ordinary import GEMMA, GPT, LLAMA, NEO, PLACES, QWEN, build
+from transformulary.conform import diagnosis
 from transformulary.conform.mistakes import BY_KEY, MISTAKES, ORDER
 from transformulary.conform.reference import reference
 from transformulary.conform.run import conform
 from transformulary.oracle import record
 from transformulary.oracle.source import read
+from transformulary.oracle.watch import LAYERS
 
 X = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
+FEW_TOKENS = [5, 5, 23]
 KINDS = {"gpt": GPT, "llama": LLAMA, "neo": NEO, "gemma": GEMMA, "qwen": QWEN}
 #: With these sizes they change no number: the same mathematics, or far below rounding.
 NO_DIFFERENCE = {
@@ -114,7 +117,7 @@ def pairs(n, seed=0):
 @pytest.mark.parametrize(("kind", "faults"), pairs(10), ids=lambda p: "+".join(p) if isinstance(p, dict) else p)
 def test_two_mistakes_are_both_named(kind, faults):
     """Of two mistakes at once both are named, or what is the same for these numbers, and nothing else is."""
-    names = {m.key: m.says for m in MISTAKES}
+    names = {m.key: m.says for m in TOLD}
 
     report = report_of(kind, faults)
 
@@ -136,6 +139,26 @@ def test_logits_alone_are_enough(key):
 
     assert [fault.key for fault in report.faults] == [key]
     assert report.unseen == ("2", "3", "5", "6", "7", "8", "10")
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"), [("gpt", "eps-1e-06"), ("gpt", "sample-variance"), ("llama", "rms-eps-0.0002")]
+)
+def test_norms_of_the_layers_that_are_not_the_final_one_are_named(kind, key):
+    """A norm that only the layers use, seen in the logits alone: what is wrong in it; the final one is right."""
+    report = report_of(kind, {key: LAYERS}, LOGITS)
+
+    assert [(fault.key, fault.where) for fault in report.faults] == [(key, "every layer, but not the final norm")]
+
+
+@pytest.mark.parametrize("view", [None, LOGITS], ids=["all lines", "logits"])
+@pytest.mark.parametrize("key", ["no-attention", "no-mlp"])
+def test_what_one_layer_leaves_out_is_named(key, view):
+    """A layer that returns before its attention, or its MLP, is right in its other lines."""
+    report = report_of("gpt", {key: 3}, view)
+
+    assert [(fault.key, fault.where) for fault in report.faults] == [(key, "layer 3")]
+    assert report.agreement < 1e-11
 
 
 @pytest.mark.parametrize("view", [None, LOGITS], ids=["all lines", "logits"])
@@ -173,6 +196,46 @@ def test_what_cannot_be_seen_is_said(key):
 
     assert report.status == 0
     assert next(m.says for m in MISTAKES if m.key == key) in report.invisible
+
+
+@pytest.mark.parametrize("faults", [{"no-b_o": 2}, {"positions-from-1": 0, "sample-variance": 0}], ids="+".join)
+def test_a_fault_hidden_in_the_rounding_of_the_logits_is_found(faults):
+    """In bfloat16, with the logits alone: the pattern of their differences names it, also beside one that shows."""
+    report = report_of("gpt", faults, LOGITS, torch.bfloat16)
+
+    assert {fault.key for fault in report.faults} == set(faults)
+    assert "hidden in the rounding" in report.faults[-1].says
+
+
+@pytest.mark.parametrize("key", ["act-GELU", "eps-1e-06", "sample-variance", "norm-of-half", "mask-finite-10"])
+def test_what_the_logits_hide_is_said(key):
+    """A fault too small to be found in logits of bfloat16 is listed, with the way to see it."""
+    report = report_of("gpt", {key: 0}, LOGITS, torch.bfloat16)
+
+    assert not report.faults
+    assert any(hidden.startswith(BY_KEY[key].says) for hidden in report.invisible)
+    assert report.answer[-1].endswith("Run it in float64 (model.double()) to see them.")
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("llama", 2), ("gemma", 2), ("gpt", 1), ("qwen", 3)])
+def test_rounding_of_few_tokens_is_no_fault(kind, seed):
+    """Of a right model, the rounding of three tokens' logits resembles no mistake with confidence."""
+    model, table, ref = build(KINDS[kind], seed, LOGITS, torch.bfloat16)
+
+    report = conform(model, ref, tokens=FEW_TOKENS, table=table, decoding=False)
+
+    assert report.status == 0, report
+
+
+def test_a_model_too_large_to_try_is_not_passed(monkeypatch):
+    """Where the mistakes of unseen lines would take too long to try, the report says that they were not."""
+    monkeypatch.setattr(diagnosis, "WORK", 0)
+
+    report = report_of("gpt", {}, LOGITS, torch.float32)
+
+    assert report.answer[1].startswith(
+        "Rounding: any mistake in lines 2, 3, 5, 6, 7, 8, 10, 11 that hides in rounding: not"
+    )
 
 
 def test_a_wrong_value_inside_a_right_line():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transformulary.oracle.path import parse
+from transformulary.oracle.path import Path, parse
 
 Array = NDArray[Any]
 
@@ -56,6 +56,12 @@ def matrix(value: Any) -> Any:
     return np.stack(value, 1) if isinstance(value, list) else value
 
 
+def log_probabilities(P: Array) -> Array:
+    """Logits of given probabilities, those that sum to 0 over the vocabulary."""
+    logs = np.log(np.maximum(P, 1e-300))
+    return np.asarray(logs - logs.mean(0))
+
+
 class Comparison:
     """Remembers the residual stream of Algorithm 10, to compare what lines 6 and 8 add to it.
 
@@ -65,7 +71,7 @@ class Comparison:
     def __init__(self, seen: Mapping[str, Array]) -> None:
         self.seen = seen
         self.stream: Array | None = None
-        self.unseen: list[str] = []  # lines computed since the last value that was seen
+        self.unseen: list[Path] = []  # lines computed since the last value that was seen
 
     def error(self, path: str, ours: Array, theirs: Array) -> float:
         """The error of a value, and of what its line adds, whichever is larger."""
@@ -96,4 +102,4 @@ class Comparison:
         """A line was computed whose value was not seen."""
         step = parse(path)
         if len(step.steps) == 1 and not step.name and not any(name == "t" for name, _ in step.steps[0].indices):
-            self.unseen.append(step.steps[0].label)
+            self.unseen.append(step)

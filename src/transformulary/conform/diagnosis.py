@@ -7,6 +7,7 @@ narrow what can be said: then a mistake is tried on everything since the last va
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,22 +16,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transformulary.conform.compared import Comparison, matrix
+from transformulary.conform.compared import Comparison, log_probabilities, matrix
 from transformulary.conform.description import Base, Heads, describe
 from transformulary.conform.mistakes import MISTAKES, NAMES, ORDER, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
 from transformulary.conform.replay import OFF, Replay, first_members
-from transformulary.conform.search import FEW, Compute, Explanation, Mistakes, Search, tried
-from transformulary.oracle.path import parse
+from transformulary.conform.search import FEW, Compute, Explanation, Mistakes, Place, Search, tried
+from transformulary.oracle.path import Path, parse
 from transformulary.oracle.source import read
 from transformulary.oracle.theta import Theta
-from transformulary.oracle.watch import Watch
+from transformulary.oracle.watch import LAYERS, Watch
 from transformulary.paper import DTransformerConfig
+from transformulary.paper.counting import number_of_parameters
 
 Array = NDArray[Any]
 
 #: The norms' lines of Algorithm 10: what they add last.
 BETA = {"5": "beta_1", "7": "beta_2", "10": "beta"}
+#: Products of a parameter and a number, at most, for mistakes that hide in rounding behind lines that were not seen.
+WORK = 3e10
+UNTRIED = "not tried, which would take too long; float64 (model.double()) shows it"
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ class Lockstep:
     noise    path -> what rounding did there to the oracle; then faults are looked for that hide in rounding
     order    suspect another order of the lines: only that, alone or with others in every layer, is looked for
     own      every value was computed from the oracle's own: go on with ours, and a fault is in its own line
+    differs  is called at the first value that differs, before what explains it is looked for
     """
 
     def __init__(
@@ -77,16 +83,19 @@ class Lockstep:
         own: bool = False,
         noise: Mapping[str, Array] | None = None,
         order: bool = False,
+        differs: Callable[[], None] = lambda: None,
     ) -> None:
         self.seen, self.config, self.x, self.theta, self.allowed = seen, config, list(x), theta, allowed
-        self.own, self.order = own, order
+        self.own, self.order, self._differs = own, order, differs
         self.projection = Projection(noise) if noise else None
         self.findings: list[Finding] = []
         self.errors: dict[str, float] = {}
         self.misshapen: set[str] = set()  # paths of values that have another shape than ours
         self.adopted: dict[Mistake, int] = {}
         self._comparison = Comparison(seen)
-        self._run: dict[str, bool] = {}  # "4.6", "4": a line, an algorithm, that was computed -> whether in a layer
+        self._run: dict[
+            str, set[bool]
+        ] = {}  # "4.6", "4": a line, an algorithm -> whether it ran in a layer, or outside
         within = any("/" in path for path in seen)
         self._watch = Watch(self._compare, NAMES, inside=None if within else first_members)
         self._watch.algorithms.DTransformer(self.x, theta, config)
@@ -95,7 +104,7 @@ class Lockstep:
         step = parse(path)
         number, label = step.steps[-1].number, step.steps[-1].label
         for line in (f"{number}.{label}", number):
-            self._run[line] = self._run.get(line, False) or bool(step.layer)
+            self._run.setdefault(line, set()).add(bool(step.layer))
         if path in self.seen:
             self._judge(path, ours)
         elif not self.own:
@@ -113,34 +122,77 @@ class Lockstep:
         self.errors[path] = error
         if np.shape(matrix(ours)) != np.shape(theirs):
             self.misshapen.add(path)
+        known: Mapping[Mistake, int] | None = {}
         if error > self.allowed(path):
+            if not self.findings:
+                self._differs()
             self.findings.append(self._explain(path, matrix(ours), theirs, error, ":" in path))
-        elif self.projection and ":" not in path and "/" not in path and not self._entered(path):
-            self._project(self.projection, path, matrix(ours), theirs)
+            known = dict(self.findings[-1].mistakes) or None
+        if self.projection and known is not None and not re.search("[/:]", path) and not self._entered(path):
+            self._project(self.projection, path, matrix(ours), theirs, known)
         self._comparison.passed(path)
 
-    def _project(self, projection: Projection, path: str, ours: Array, theirs: Array) -> None:
-        label = parse(path).steps[0].label
-        for mistake in (m for m in MISTAKES if acts_at(m, label)):
-            changed = tried(lambda on: matrix(self._watch.again(on)), {mistake: 0})
-            if finite(changed) and np.shape(changed) == np.shape(ours) == np.shape(theirs):
-                projection.add(path, mistake, ours, changed, theirs)
+    def _project(
+        self, projection: Projection, path: str, ours: Array, theirs: Array, known: Mapping[Mistake, int]
+    ) -> None:
+        """Beside what is known to be wrong, look for mistakes that hide in rounding, also in lines not seen before."""
+        rounded = ours + projection.noise.get(path, 0)
+        if np.shape(theirs) != np.shape(ours) or np.array_equal(rounded, ours):
+            return
+        logs = path == "10.11" and min(v.min() for v in (ours, theirs, rounded)) > 0
+        scaled: Callable[[Array], Array] = log_probabilities if logs else np.asarray
+        compute: Compute = self._again
+        places = [(m, 0) for m in MISTAKES if acts_at(m, parse(path).steps[0].label)]
+        if gap := self._comparison.unseen:
+            places = self._hidden(projection, [parse(path), *gap])
+            compute = Replay(path, self.seen, self.x, self.theta, self.config, {})
+        if not finite(right := tried(compute, known)):
+            return
+        changes = {}
+        for place in (place for place in places if place[0] not in known):
+            value = tried(compute, {**known, **dict([place])})
+            if finite(value) and np.shape(value) == np.shape(ours) and (change := scaled(value) - scaled(right)).any():
+                changes[place] = change.astype(np.float32)
+        of = (changes, scaled(theirs) - scaled(right), scaled(rounded) - scaled(ours))
+        if gap:
+            projection.pursue(*of)
+        else:
+            projection.add(parse(path).layer, *of)
+
+    def _hidden(self, projection: Projection, lines: Sequence[Path]) -> list[Place]:
+        """The mistakes of several lines: everywhere, and, as far as it does not take too long, in each layer."""
+        labels, layers = {line.steps[0].label for line in lines}, {line.layer for line in lines}
+        acting = [m for m in MISTAKES if any(acts_at(m, label) for label in labels)]
+        work = len(acting) * number_of_parameters(self.config) * len(self.x) * len(layers - {0}) / self.config.L
+        what = f"lines {', '.join(n for n in value_lines(self.config)[1:] if n in labels)} that hides in rounding"
+        if work > WORK:
+            projection.untried.append(f"any mistake in {what}: {UNTRIED}")
+            return []
+        if work * len(layers) / 2 > WORK:
+            projection.untried.append(f"a mistake in one layer alone in {what}: {UNTRIED}")
+            return [(m, 0) for m in acting]
+        inner = {LAYERS, *layers} - {0} if 0 in layers else layers
+        return [(m, where) for m in acting for where in ({0} | inner if m.layered else {0})]
 
     def _explain(self, path: str, ours: Array, theirs: Array, error: float, inside: bool) -> Finding:
-        unseen = self._comparison.unseen
+        unseen = [line.steps[0].label for line in self._comparison.unseen]
         gap = tuple(dict.fromkeys(n for n in unseen if n not in ("1", "2") or "3" not in unseen))
         if np.shape(ours) != np.shape(theirs):
             found = None  # no mistake changes a shape
         elif self.order:
             found = self._of_another_order(path, ours, theirs)
         elif inside or (not self.own and (gap or self._entered(path))):
-            found = self._nonlocal(path, ours, theirs, map(self._level, range(self.config.L + 1)))
+            found = self._nonlocal(path, ours, theirs, map(self._level, self._places(path)))
             self.adopted |= dict(found.mistakes) if found else {}
         else:
-            found = self._search(path, lambda on: matrix(self._watch.again(on)), ours, theirs, [self._level(0)])
+            found = self._search(path, self._again, ours, theirs, [self._level(0)])
         if found:
             return Finding(path, error, self.allowed(path), found.mistakes, found.remaining, found.alike, since=gap)
         return Finding(path, error, self.allowed(path), about=self._about(path, ours, theirs), since=gap)
+
+    def _again(self, on: Mapping[Mistake, int]) -> Array:
+        """The line that is being computed, with some mistakes."""
+        return np.asarray(matrix(self._watch.again(on)))
 
     def _about(self, path: str, ours: Array, theirs: Array) -> str:
         """What the difference looks like, beside what the line adds something to."""
@@ -205,14 +257,18 @@ class Lockstep:
         firsts = 4 if isinstance(compute, Replay) else 12 if len(self.x) > FEW[1] else None
         return Search(compute, error, ours, theirs, bound, levels, logs, firsts).explanation()
 
+    def _places(self, path: str) -> list[int]:
+        """Where a mistake before a value may be: everywhere, in the layers only, in one layer."""
+        return [0, *([] if parse(path).layer else [LAYERS]), *range(1, self.config.L + 1)]
+
     def _level(self, layer: int) -> list[Mistakes]:
-        """The mistakes of lines that have been computed: everywhere, or in one layer, of lines in layers."""
-        run = self._run
+        """The mistakes of lines that have been computed there; in the layers only: of lines that are outside too."""
+        needed = {0: set(), LAYERS: {True, False}}.get(layer, {True})
         numbered = (m for finding in self.findings for m, _ in finding.mistakes if m.having)
         possible = (
             m
             for m in dict.fromkeys((*MISTAKES, *numbered))
-            if any(n in run and (run[n] or not layer) for n in m.changes)
+            if any(n in self._run and needed <= self._run[n] for n in m.changes)
         )
         return [((m, layer),) for m in possible]
 

@@ -15,6 +15,9 @@ from transformulary.conform import wrong
 from transformulary.oracle.watch import Variant
 from transformulary.paper import Full
 
+#: Lines of Algorithm 10 that every layer has.
+LAYERED = {"10.5", "10.6", "10.7", "10.8"}
+
 
 @dataclass(frozen=True)
 class Mistake(Variant):
@@ -29,6 +32,11 @@ class Mistake(Variant):
     number: float = 0.0
     right: str = ""
     having: Callable[[float], Mistake] | None = field(default=None, compare=False)
+
+    @property
+    def layered(self) -> bool:
+        """Whether it is in a line that every layer has."""
+        return not self.line.startswith("10.") or self.line in LAYERED
 
 
 def _mistake(line: str, key: str, says: str, *changes: str) -> Mistake:
@@ -202,6 +210,7 @@ BLOCK = (
     _mistake("10.5", "norm-2-for-1", "the parameters of the second norm are used", "theta.gamma_1[l], theta.beta_1[l]", "theta.gamma_2[l], theta.beta_2[l]"),
     _mistake("10.6", "residual-overwritten-6", "attention is added to the normed X, which overwrites the residual stream", "X + MHAttention", "X_tilde + MHAttention"),
     _mistake("10.6", "no-residual-6", "the residual connection around attention is missing", "X + MHAttention", "MHAttention"),
+    _mistake("10.6", "no-attention", "the attention is left out", "MHAttention(X_tilde, X_tilde, theta.W[l], c.mask[l % len(c.mask)], c)", "0"),
     _mistake("10.6", "attention-on-X", "attention reads X instead of its norm", "MHAttention(X_tilde, X_tilde,", "MHAttention(X, X,"),
     _mask("no-mask", "there is no causal mask", "Full()", "4.5", "where(Mask(t_z, t_x), S, -inf)", "S"),
     _mask("mask-transposed", "the mask is transposed: tokens look at later ones", "turned(Mask)"),
@@ -234,6 +243,7 @@ MLP = (
     _mistake("10.8", "b_mlp2-doubled", "the bias b_mlp2 is added twice", "+ theta.b_mlp2[l][:, None]", "+ 2 * theta.b_mlp2[l][:, None]"),
     _mistake("10.8", "residual-overwritten-8", "the MLP is added to the normed X, which overwrites the residual stream", "X + theta.W_mlp2", "X_tilde + theta.W_mlp2"),
     _mistake("10.8", "no-residual-8", "the residual connection around the MLP is missing", "X + theta.W_mlp2", "theta.W_mlp2"),
+    _mistake("10.8", "no-mlp", "the MLP is left out", "X + theta.W_mlp2", "X if True else X + theta.W_mlp2"),
 )  # fmt: skip
 
 OUTPUT = (

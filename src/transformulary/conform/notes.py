@@ -11,7 +11,7 @@ AGREES, DIFFERS, UNSEEN, NOTE = "agrees", "differs", "not seen", "note"
 class Note:
     """One finding; a "note" is neither right nor wrong by itself.
 
-    kind: "tokens", "values", "weights", "places", "output", "results", "masks" or "decoding"
+    kind: "tokens", "values", "weights", "places", "output", "results", "masks", "rounding" or "decoding"
     """
 
     kind: str

@@ -4,6 +4,9 @@ Where every number of a line agrees within what its precision allows, a small fa
 exact form in bfloat16, say.  Each known mistake predicts a whole pattern of changes; the difference that is left
 is projected on it, over all lines where the mistake would act, in all layers and in each.  A coefficient near 1 is the
 mistake, near 0 its absence; the noise of the coefficient is estimated from the rounding of the oracle itself.
+
+After lines that were not seen, all their mistakes change one value, and many of them alike: what explains most is
+taken, with all that it changes, from the difference; then what is left is projected again.
 """
 
 from __future__ import annotations
@@ -16,8 +19,8 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from transformulary.conform.mistakes import BY_KEY, Mistake
-from transformulary.oracle.path import parse
+from transformulary.conform.mistakes import Mistake
+from transformulary.conform.search import Place
 
 Array = NDArray[Any]
 
@@ -25,27 +28,61 @@ Array = NDArray[Any]
 CERTAIN = 6.0
 #: A coefficient this near to 1 is the mistake, this near to 0 its absence.
 NEAR = 0.3
+#: Where a mistake is that is in no layer: in the final norm, or in a line that is in none.
+OUTSIDE = -1
 
 
 @dataclass
 class _Sum:
-    """Of one mistake over some lines, each weighted by how little rounding there is."""
+    """Of one mistake over some values, each weighted by how little rounding there is."""
 
     on_residual: float = 0.0
     on_noise: float = 0.0
     length: float = 0.0
     variance: float = 0.0
+    residual: float = 0.0
+    numbers: int = 0
 
     def __add__(self, other: _Sum) -> _Sum:
         return _Sum(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    @property
+    def coefficient(self) -> float:
+        return self.on_residual / self.length
+
+    @property
+    def deviation(self) -> float:
+        """Of the coefficient: what the oracle's rounding makes, or as much more as more is left of the difference."""
+        left = (self.residual - self.coefficient * self.on_residual) / self.numbers
+        return math.hypot(math.sqrt(self.variance), self.on_noise) / self.length * math.sqrt(max(left, 1.0))
+
+
+def _sum(change: Array, residual: Array, noise: Array) -> _Sum:
+    """Of one value.
+
+    The variance is the largest that three assumptions give: rounding is alike in all numbers; it is independent in
+    each, of the size that it has there; or it goes together within a token, by a pattern that any token may have.
+    """
+    squares, of_token = noise * noise, np.sqrt((noise * noise).mean(0))
+    weight = 1 / float(squares.mean())
+    together = ((noise / np.where(of_token, of_token, 1.0)).T @ change) * of_token
+    length = weight * float((change * change).sum())
+    apart = weight * weight * float((squares * change * change).sum())
+    return _Sum(
+        weight * float((residual * change).sum()),
+        weight * float((noise * change).sum()),
+        length,
+        max(length, apart, weight * weight * float((together * together).mean(0).sum())),
+        weight * float((residual * residual).sum()),
+        residual.size,
+    )
 
 
 @dataclass(frozen=True)
 class Suspicion:
     """A mistake, and how much of it the difference holds.
 
-    layer        where; 0 in a line outside of layers, and if it is in all of them,
-    everywhere   which is then true
+    layer        where: 0 in all layers, LAYERS in nothing else, OUTSIDE of them
     coefficient  1 = all of it, 0 = none
     deviation    the standard deviation of the coefficient, from the rounding of the oracle
     gain         what the mistake explains of the difference, in squares of the rounding
@@ -53,14 +90,13 @@ class Suspicion:
 
     mistake: Mistake
     layer: int
-    everywhere: bool
     coefficient: float
     deviation: float
     gain: float
 
     def rivals(self, other: Suspicion) -> bool:
         """Whether both would explain the same: mistakes of one line, in one layer or in all."""
-        return self.mistake.line == other.mistake.line and (self.layer in (0, other.layer) or not other.layer)
+        return self.mistake.line == other.mistake.line and (self.layer == other.layer or not self.layer * other.layer)
 
     @property
     def found(self) -> bool:
@@ -74,43 +110,63 @@ class Suspicion:
 
 
 class Projection:
-    """Sums over the lines of a run; noise: path -> what rounding did there to the oracle's own value."""
+    """Sums over the values of a run; noise: path -> what rounding did there to the oracle's own value."""
 
     def __init__(self, noise: Mapping[str, Array]) -> None:
         self.noise = noise
-        self._sums: dict[str, dict[int, _Sum]] = {}
+        #: Mistakes that would have taken too long to try.
+        self.untried: list[str] = []
+        self._found: list[tuple[Suspicion, list[Suspicion]]] = []
+        self._sums: dict[Mistake, dict[int, _Sum]] = {}
 
-    def add(self, path: str, mistake: Mistake, ours: Array, changed: Array, theirs: Array) -> None:
-        """At `path`: our value, what it would be with the mistake, and what was seen."""
-        noise, predicted = self.noise.get(path), changed - ours
-        if noise is None or not noise.any() or not predicted.any() or not math.isfinite(float(predicted.sum())):
-            return
-        weight = 1 / float((noise * noise).mean())
-        new = _Sum(
-            weight * float(((theirs - ours) * predicted).sum()),
-            weight * float((noise * predicted).sum()),
-            weight * float((predicted * predicted).sum()),
-            weight * weight * float((noise * noise * predicted * predicted).sum()),
-        )
-        by_layer = self._sums.setdefault(mistake.key, {})
-        layer = parse(path).layer
-        by_layer[layer] = by_layer.get(layer, _Sum()) + new
+    def add(self, layer: int, changes: Mapping[Place, Array], residual: Array, noise: Array) -> None:
+        """One line, in a layer (0: outside): what every mistake would change, what differs, what rounding did."""
+        for (mistake, _), change in changes.items():
+            for where in {0, layer or OUTSIDE} if mistake.layered else {OUTSIDE}:
+                self._add(mistake, where, _sum(change, residual, noise))
+
+    def pursue(self, changes: Mapping[Place, Array], residual: Array, noise: Array) -> None:
+        """Several lines at once: the same, of mistakes everywhere (0) and in some layers."""
+        left = {(m, layer if m.layered else OUTSIDE): change for (m, layer), change in changes.items()}
+        while found := _found_in(left, residual, noise):
+            best = found[0]
+            residual = residual - left.pop((best.mistake, best.layer))
+            still = {(s.mistake, s.layer) for s in _found_in(left, residual, noise)}
+            alike = [s for s in found[1:] if (s.mistake, s.layer) not in still and best.gain - s.gain < CERTAIN**2]
+            self._found.append((best, alike))
+        for (mistake, where), change in left.items():
+            self._add(mistake, where, _sum(change, residual, noise))
+
+    def _add(self, mistake: Mistake, where: int, new: _Sum) -> None:
+        sums = self._sums.setdefault(mistake, {})
+        sums[where] = sums.get(where, _Sum()) + new
+
+    def hidden(self) -> list[tuple[Suspicion, list[Suspicion]]]:
+        """Mistakes that were found, each with others that explain as much."""
+        return [*self._found, *independent(self.suspicions())]
 
     def suspicions(self) -> list[Suspicion]:
-        """Every mistake that would act somewhere: everywhere, if no layer is surely without it; else by layer."""
-        return [s for key, by_layer in self._sums.items() for s in _places(BY_KEY[key], by_layer)]
+        """Every other mistake that would act somewhere: everywhere, if no layer is surely without it; else by layer."""
+        found = {s.mistake for s, _ in self._found}
+        return [s for mistake, sums in self._sums.items() if mistake not in found for s in _places(mistake, sums)]
 
 
-def _places(mistake: Mistake, by_layer: Mapping[int, _Sum]) -> list[Suspicion]:
-    whole = _suspicion(mistake, 0, sum(by_layer.values(), _Sum()), everywhere=any(by_layer))
-    single = [_suspicion(mistake, layer, s) for layer, s in by_layer.items()]
-    return [whole] if whole.found and not any(s.excluded for s in single) else single
+def _found_in(changes: Mapping[Place, Array], residual: Array, noise: Array) -> list[Suspicion]:
+    """What is found in one value, first what explains most."""
+    all_of_it = (_suspicion(m, where, _sum(change, residual, noise)) for (m, where), change in changes.items())
+    return sorted((s for s in all_of_it if s.found), key=lambda s: -s.gain)
 
 
-def _suspicion(mistake: Mistake, layer: int, s: _Sum, everywhere: bool = False) -> Suspicion:
-    deviation = math.hypot(math.sqrt(s.variance), s.on_noise) / s.length
-    gain = 2 * s.on_residual - s.length
-    return Suspicion(mistake, layer, everywhere, s.on_residual / s.length, deviation, gain)
+def _places(mistake: Mistake, sums: Mapping[int, _Sum]) -> list[Suspicion]:
+    by = {where: _suspicion(mistake, where, s) for where, s in sums.items()}
+    whole = by.pop(0, None)
+    return (
+        [whole] if whole and (not by or (whole.found and not any(s.excluded for s in by.values()))) else [*by.values()]
+    )
+
+
+def _suspicion(mistake: Mistake, where: int, s: _Sum) -> Suspicion:
+    return Suspicion(mistake, where, s.coefficient, s.deviation, 2 * s.on_residual - s.length)
 
 
 def independent(suspicions: Iterable[Suspicion]) -> list[tuple[Suspicion, list[Suspicion]]]:

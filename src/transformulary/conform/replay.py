@@ -19,7 +19,7 @@ from transformulary.conform.mistakes import NAMES, Mistake, acts_at
 from transformulary.errors import AlgorithmError
 from transformulary.oracle.path import parse
 from transformulary.oracle.theta import Theta
-from transformulary.oracle.watch import Watch
+from transformulary.oracle.watch import Watch, holds
 from transformulary.paper import DTransformerConfig
 
 Array = NDArray[Any]
@@ -45,7 +45,7 @@ class Stop(Exception):
 
 
 class Replay:
-    """`Replay(...)(on)` is the value at `path` with more mistakes: mistake -> layer, 0 = every layer, or OFF.
+    """`Replay(...)(on)` is the value at `path` with more mistakes: mistake -> where it `holds`, or OFF.
 
     seen     path -> their value; a run goes on with it
     adopted  mistakes that are known to be there
@@ -96,4 +96,4 @@ class Replay:
 def _touched(path: str, on: Mapping[Mistake, int]) -> bool:
     """Whether one of the mistakes acts at this line of Algorithm 10, in this layer."""
     layer, label = parse(path).layer, parse(path).steps[0].label
-    return any(where in (OFF, 0, layer) and acts_at(mistake, label) for mistake, where in on.items())
+    return any((where == OFF or holds(where, layer)) and acts_at(mistake, label) for mistake, where in on.items())

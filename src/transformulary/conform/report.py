@@ -5,18 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from transformulary.conform.allowance import EXACT
 from transformulary.conform.compared import told
-from transformulary.conform.diagnosis import Finding
-from transformulary.conform.mistakes import BY_KEY, Mistake
+from transformulary.conform.faults import Fault
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
-from transformulary.conform.projection import Suspicion, independent
-from transformulary.conform.search import Mistakes
-from transformulary.oracle.path import parse
-from transformulary.paper import DTransformerConfig
+from transformulary.oracle.path import line_of
 
 #: What the lines of Algorithm 10 are, for a reader who does not have the paper at hand.
 TITLES = {
@@ -25,8 +20,8 @@ TITLES = {
     "10.6/5.3": "heads joined", "10.7": "norm before the MLP", "10.8": "X + MLP", "10.10": "final norm",
     "10.11": "probabilities",
 }  # fmt: skip
-
-
+#: Notes of what was not seen that the answer repeats; the first only where no fault says it.
+CAVEATS = ("masks", "rounding")
 #: Where the first clause of what a note says ends.
 CLAUSE = re.compile("[:,;]")
 
@@ -48,34 +43,6 @@ class Row:
     allowed: float = 0.0
     at: str = ""
     misshapen: bool = False
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One mistake, wherever it is; reported once.
-
-    key     the known mistake; "" for a difference that none explains
-    line    "Algorithm 10, line 8"
-    where   "layer 1", "every layer", "" where the line has no layer
-    says    what is wrong
-    error   the largest error that it causes; `remaining` the largest that is left without it
-    others  what would explain the values as well
-    paths   the values that show it
-    """
-
-    key: str
-    line: str
-    where: str
-    says: str
-    error: float
-    remaining: float
-    paths: tuple[str, ...]
-    others: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        head = f"{self.line}, {self.where}" if self.where else self.line
-        other = f" (or, which would explain it as well: {'; '.join(self.others)})" if self.others else ""
-        return f"{head}: {self.says}{other}."
 
 
 @dataclass(frozen=True)
@@ -119,12 +86,16 @@ class Report:
             these = "this one change" if len(self.faults) == 1 else f"these {len(self.faults)} changes"
             what = "everything that was seen" if self.unseen else "everything"
             said.append(f"With {these} {what} agrees to {self.agreement:.0e}.")
-        said += [f"{n.kind.capitalize()}: {n.says}." for n in self.notes if (n.kind, n.status) == ("masks", UNSEEN)]
+        masks = any("mask" in fault.says for fault in self.faults)
+        caveats = CAVEATS[1:] if masks else CAVEATS
+        said += [f"{n.kind.capitalize()}: {n.says}." for n in self.notes if n.kind in caveats and n.status == UNSEEN]
         if self.unseen:
             said.append(f"Not seen by themselves: {_lines_of_10(self.unseen)}.")
         if n := len(self.invisible):
             known = "1 known mistake, which" if n == 1 else f"{n} known mistakes, which"
-            said.append(f"Not seen: {known} in {self.precision} cannot be told from rounding.")
+            them = "it" if n == 1 else "them"
+            hidden = f"{known} in {self.precision} cannot be told from rounding"
+            said.append(f"Not seen: {hidden}. Run it in float64 (model.double()) to see {them}.")
         return said
 
     def __str__(self) -> str:
@@ -227,164 +198,9 @@ def rows_of(
     return tuple(sorted(rows.values(), key=lambda row: _order(row.line)))
 
 
-def line_of(path: str) -> str:
-    """10.6[l=1]/5.2[h=1] -> 10.6/5.2."""
-    return re.sub(r"\[[^]]*\]", "", path)
-
-
 def _order(line: str) -> list[tuple[int, str]]:
     labels = [step.partition(".")[2] for step in line.partition(":")[0].split("/")]
     return [(int(re.match(r"\d+", label)[0]), label) for label in labels]  # type: ignore[index]
-
-
-def faults_of(findings: Sequence[Finding], c: DTransformerConfig) -> tuple[Fault, ...]:
-    """Every mistake once, with where it is; then what no known mistake explains."""
-    of: dict[str, list[tuple[Mistake, Finding, int]]] = {}
-    unexplained = []
-    for finding in _fewest(findings):
-        own = parse(finding.path).layer
-        for mistake, layer in finding.mistakes:
-            of.setdefault(mistake.key, []).append((mistake, finding, layer or own))
-        if not finding.mistakes:
-            unexplained.append(finding)
-    return (*(_known(entries, c) for entries in of.values()), *_unknown(unexplained, c.L))
-
-
-def hidden_faults(suspicions: Iterable[Suspicion], findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
-    """Mistakes that no value shows by itself, found in the pattern of all differences."""
-    named = {mistake.line for finding in findings for mistake, _ in finding.mistakes}
-    of: dict[str, list[Suspicion]] = {}
-    others: dict[str, set[str]] = {}
-    for s, alike in independent(s for s in suspicions if s.mistake.line not in named):
-        of.setdefault(s.mistake.key, []).append(s)
-        others.setdefault(s.mistake.key, set()).update(other.mistake.says for other in alike)
-    return tuple(_hidden(group, L, tuple(sorted(others[key]))) for key, group in of.items())
-
-
-def _hidden(group: list[Suspicion], L: int, others: tuple[str, ...]) -> Fault:
-    mistake, weakest = group[0].mistake, max(group, key=lambda s: s.deviation / s.coefficient)
-    number, _, label = mistake.line.partition(".")
-    sure = f"{weakest.coefficient:.2f} of it is there, give or take {weakest.deviation:.2f}"
-    says = f"{mistake.says} (hidden in the rounding of single values: {sure})"
-    where = _where({s.layer or (0 if s.everywhere else -1) for s in group}, L)
-    return Fault(mistake.key, f"Algorithm {number}, line {label}", where, says, 0.0, 0.0, (), others)
-
-
-def invisible_in(suspicions: Iterable[Suspicion]) -> tuple[str, ...]:
-    """The mistakes that cannot be told from rounding, with the layers if that is so in some layers only."""
-    of: dict[str, list[Suspicion]] = {}
-    for s in suspicions:
-        of.setdefault(s.mistake.says, []).append(s)
-    hidden = {says: [s.layer for s in group if not (s.found or s.excluded)] for says, group in of.items()}
-    return tuple(
-        says if len(layers) == len(of[says]) else f"{says} ({_where(set(layers), 0)})"
-        for says, layers in hidden.items() if layers
-    )  # fmt: skip
-
-
-def _fewest(findings: Sequence[Finding]) -> list[Finding]:
-    """Where several mistakes explain a value equally well: those that explain most values, the first in the table."""
-    count = Counter(
-        key for f in findings for key in {m.key for mistakes in (f.mistakes, *f.alike) for m, _ in mistakes}
-    )
-    order = {key: i for i, key in enumerate(BY_KEY)}
-
-    def worth(mistakes: Mistakes) -> tuple[int, int]:
-        return sum(count[m.key] for m, _ in mistakes), -sum(
-            order.get(m.key, len(order) + len(m.key)) for m, _ in mistakes
-        )
-
-    chosen = []
-    for f in findings:
-        best = max((f.mistakes, *f.alike), key=worth)
-        alike = tuple(mistakes for mistakes in (f.mistakes, *f.alike) if mistakes is not best)
-        chosen.append(replace(f, mistakes=best, alike=alike))
-    return chosen
-
-
-def _instead(mistake: Mistake, f: Finding) -> set[str]:
-    """What explains a value as well as this mistake does: other mistakes, or the same in another layer."""
-    kept = {(m.key, layer) for m, layer in f.mistakes}
-    own = next(layer for m, layer in f.mistakes if m == mistake)
-    kept |= {(mistake.key, 0), (mistake.key, parse(f.path).layer)}  # which is the same here
-    new = [(m, at) for mistakes in f.alike if (mistake, own) not in mistakes for m, at in mistakes]
-    return {m.says if m != mistake else f"the same in layer {at}" for m, at in new if (m.key, at) not in kept}
-
-
-def _known(entries: list[tuple[Mistake, Finding, int]], c: DTransformerConfig) -> Fault:
-    mistake, findings = entries[0][0], [finding for _, finding, _ in entries]
-    number, _, label = mistake.line.partition(".")
-    places = [_place(entry, mistake) for entry in entries]
-    lines = sorted({line for line, _ in places if line}, key=lambda line: (len(line), line))
-    where = _where({layer for _, layer in places}, c.L)
-    if number != "10" and lines:
-        where = f"in line{'s' if len(lines) > 1 else ''} {' and '.join(lines)} of Algorithm 10" + (
-            where and f", {where}"
-        )
-    others = tuple(sorted(set.intersection(*(_instead(mistake, f) for f in findings))))
-    remaining = max(f.remaining for f in findings)
-    says = mistake.says
-    if mistake.right:
-        says += f"; it should be {getattr(c, mistake.right):.12g}"
-    if mistake.having and remaining > EXACT:
-        says += " (the number as far as this precision shows it)"
-    return Fault(
-        mistake.key, f"Algorithm {number}, line {label}", where, says, max(f.error for f in findings),
-        remaining, tuple(f.path for f in findings), others,
-    )  # fmt: skip
-
-
-def _place(entry: tuple[Mistake, Finding, int], mistake: Mistake) -> tuple[str, int]:
-    """(line of Algorithm 10, layer; 0 = every layer or none) where a mistake was found."""
-    _, finding, layer = entry
-    step = parse(finding.path).steps[0]
-    if mistake.line.startswith("10."):
-        return "", layer if mistake.line in LAYERED else -1
-    return ("" if finding.since else step.label), layer if step.label in ("5", "6", "7", "8") or finding.since else -1
-
-
-LAYERED = {"10.5", "10.6", "10.7", "10.8"}
-
-
-def _where(layers: set[int], L: int) -> str:
-    """-1 = a line outside of the layers, 0 = every layer."""
-    numbers = sorted(layers - {-1})
-    if not numbers:
-        return ""
-    if 0 in numbers or len(numbers) == L > 1:
-        return "every layer"
-    return f"layer{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
-
-
-def _heads(findings: Iterable[Finding]) -> str:
-    """The heads in which values differ, by number; "" for values of no head."""
-    heads = sorted({i for f in findings for step in parse(f.path).steps for name, i in step.indices if name == "h"})
-    return f"head{'s' if len(heads) > 1 else ''} {', '.join(map(str, heads))}" if heads else ""
-
-
-def _unknown(findings: list[Finding], L: int) -> list[Fault]:
-    """Differences by line and by what they look like."""
-    groups: dict[tuple[str, str, str], list[Finding]] = {}
-    for finding in findings:
-        step = parse(finding.path).steps[-1]
-        groups.setdefault((step.number, step.label, finding.about), []).append(finding)
-    faults = []
-    for (number, label, about), group in groups.items():
-        since = (
-            f"; the fault may be in lines {', '.join(dict.fromkeys(group[0].since))} as well, which were not seen"
-            if group[0].since
-            else ""
-        )
-        error = max(f.error for f in group)
-        size = f"by {error:.1e} (allowed {group[0].allowed:.0e})" if error < float("inf") else "altogether"
-        says = f"differs {size}, and no known mistake explains it: {about}{since}"
-        where = ", ".join(filter(None, (_where({parse(f.path).layer or -1 for f in group}, L), _heads(group))))
-        faults.append(
-            Fault(
-                "", f"Algorithm {number}, line {label}", where, says, error, float("nan"), tuple(f.path for f in group)
-            )
-        )
-    return faults
 
 
 def _lines_of_10(labels: Sequence[str]) -> str:

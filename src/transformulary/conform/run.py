@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,20 @@ from transformulary.conform.candidates.opened import candidates_of
 from transformulary.conform.candidates.places import Table, as_table
 from transformulary.conform.compared import STREAM, told
 from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
+from transformulary.conform.faults import faults_of, hidden_faults, invisible_in
+from transformulary.conform.misplaced import misplaced
+from transformulary.conform.misplaced import note as note_of
 from transformulary.conform.mistakes import ORDER
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.ported import check_said, conform_vectors
-from transformulary.conform.projection import Suspicion
+from transformulary.conform.projection import Projection
 from transformulary.conform.reference import Reference, reference
-from transformulary.conform.report import Report, faults_of, hidden_faults, invisible_in, line_of, rows_of
+from transformulary.conform.report import Report, rows_of
 from transformulary.conform.tokens import compare_ids
 from transformulary.conform.vectors import has_vectors
 from transformulary.conform.weights import weight_notes
 from transformulary.errors import CandidateError, TokenError
+from transformulary.oracle.path import line_of
 
 #: How many tokens are compared where nobody says which; no other size of the tiny models is equal.
 ELL = 11
@@ -67,12 +72,13 @@ def conform(
     found = candidates_of(
         candidate, ref, x, text=text, table=as_table(table), rename=rename, orientation=orientation, decoding=decoding
     )
-    notes = [note for c in found for note in _notes(c, ref, x, text)]
     runs = [_lockstep(c, ref, x) for c in found]
+    notes = [note for c, run in zip(found, runs, strict=True) for note in (*_notes(c, ref, x, text), *run.notes)]
     errors = [error for run in runs for error in run.errors]
     left = [error for run in runs for error in run.left]
     findings = [finding for run in runs for finding in run.findings]
-    suspicions = [suspicion for run in runs for suspicion in run.suspicions]
+    projections = [run.projection for run in runs if run.projection]
+    hidden = [mistake for projection in projections for mistake in projection.hidden()]
     seen = {row.line for row in rows_of(errors, ()) if row.status != UNSEEN}
     if not errors and not notes:
         raise CandidateError(f"{found[0].name} shows no line of Algorithm 10; there is nothing to compare.")
@@ -80,9 +86,9 @@ def conform(
     return Report(
         candidate=found[0].name, against=ref.name, precision=found[0].precision, ell=len(x),
         rows=rows_of(errors, unseen, {path for run in runs for path in run.misshapen}), notes=tuple(notes),
-        faults=(*faults_of(findings, ref.config), *hidden_faults(suspicions, findings, ref.config.L)),
+        faults=(*faults_of(findings, ref.config), *hidden_faults(hidden, findings, ref.config.L)),
         agreement=_agreement(left, findings), unseen=tuple(unseen),
-        invisible=invisible_in(suspicions), tokens=tuple(x),
+        invisible=invisible_in(projections), tokens=tuple(x),
     )  # fmt: skip
 
 
@@ -93,20 +99,46 @@ class _Run:
     errors: list[tuple[str, float, float]]
     left: list[tuple[str, float, float]]
     findings: list[Finding]
-    suspicions: list[Suspicion]
+    projection: Projection | None
     misshapen: frozenset[str] = frozenset()
+    notes: tuple[Note, ...] = ()
 
 
 def _lockstep(c: Candidate, ref: Reference, x: Sequence[int]) -> _Run:
+    try:
+        return _run(c, ref, x, partial(_check_places, c, ref, x))
+    except _Misplaced as found:
+        right = replace(c, seen={path: value for path, value in c.seen.items() if path not in found.paths})
+        note = note_of(c.seen, found.paths, found.error, x, ref.theta, ref.config)
+        rest = _run(right, ref, x)
+        return replace(rest, notes=(note, *rest.notes))
+
+
+class _Misplaced(Exception):
+    """What is shown at some lines is not of them."""
+
+    def __init__(self, paths: tuple[str, ...], error: float) -> None:
+        self.paths, self.error = paths, error
+
+
+def _check_places(c: Candidate, ref: Reference, x: Sequence[int]) -> None:
+    if "10.11" in c.seen and not c.own:
+        allowed = AllowedHere(replace(c, seen={"10.11": c.seen["10.11"]}), ref, x)("10.11")
+        paths, error = misplaced(c.seen, ref.config, x, ref.theta, allowed)
+        if paths:
+            raise _Misplaced(paths, error)
+
+
+def _run(c: Candidate, ref: Reference, x: Sequence[int], differs: Callable[[], None] = lambda: None) -> _Run:
     allowed = AllowedHere(c, ref, x)
     run = Lockstep(
-        c.seen, ref.config, x, ref.theta, allowed, own=c.own, noise=None if c.own else allowed.noise
-    )  # fmt: skip
+        c.seen, ref.config, x, ref.theta, allowed, own=c.own, noise=None if c.own else allowed.noise, differs=differs
+    )
     errors = [(path, error, allowed(path)) for path, error in run.errors.items()]
+    untried = tuple(Note("rounding", UNSEEN, what) for what in (run.projection.untried if run.projection else ()))
     if ordered := _of_another_order(c, ref, x, run.findings):
-        return _Run(errors, [error for error in errors if error[0] == "10.11"], ordered, [])
-    suspicions = run.projection.suspicions() if run.projection else []
-    return _Run(errors, errors, run.findings, suspicions, frozenset(run.misshapen))
+        return _Run(errors, [error for error in errors if error[0] == "10.11"], ordered, None)
+    return _Run(errors, errors, run.findings, run.projection, frozenset(run.misshapen), untried)
 
 
 def _of_another_order(c: Candidate, ref: Reference, x: Sequence[int], findings: Sequence[Finding]) -> list[Finding]:

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.conform.allowance import EXACT
+from transformulary.conform.compared import log_probabilities
 from transformulary.conform.fit import fit, shorter
 from transformulary.conform.mistakes import Mistake
 from transformulary.errors import AlgorithmError
 
 Array = NDArray[np.float64]
-#: A value with some mistakes: mistake -> the layer in which it is, 0 = every layer.
+#: A value with some mistakes: mistake -> the layer in which it is, 0 = everywhere, LAYERS = in layers only.
 Compute = Callable[[Mapping[Mistake, int]], Array]
 #: A mistake with its layer.
 Place = tuple[Mistake, int]
@@ -179,10 +180,7 @@ class Search:
         return change[:: -(-change.size // NUMBERS)]
 
     def _scaled(self, value: Array) -> Array:
-        if not self.logs:
-            return value
-        logs = np.log(np.maximum(value, 1e-300))
-        return np.asarray(logs - logs.mean(0))
+        return log_probabilities(value) if self.logs else value
 
 
 def _twins(pair: Mistakes, places: Sequence[Place], changes: Array) -> Iterator[Mistakes]:

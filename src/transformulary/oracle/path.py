@@ -91,3 +91,8 @@ def to_filename(path: str) -> str:
 def from_filename(name: str) -> str:
     """The path that `to_filename` turned into `name`."""
     return str(parse(name.replace("+", "/").replace("@", ":")))
+
+
+def line_of(path: str) -> str:
+    """10.6[l=1]/5.2[h=1] -> 10.6/5.2."""
+    return re.sub(r"\[[^]]*\]", "", path)

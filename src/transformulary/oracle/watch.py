@@ -20,9 +20,17 @@ from transformulary.oracle.hooks import Variant, compiled
 from transformulary.oracle.path import Path, Step
 from transformulary.oracle.source import read
 
-__all__ = ["Hook", "Variant", "Watch", "record", "watched"]
+__all__ = ["LAYERS", "Hook", "Variant", "Watch", "holds", "record", "watched"]
 
 Hook = Callable[[str, Any], Any]
+
+#: Of a variant: in every layer, and not in what stands outside of the layers, such as the final norm.
+LAYERS = -2
+
+
+def holds(where: int, layer: int) -> bool:
+    """Whether a variant is on in this layer (0: outside of them): where = a layer, 0 = everywhere, or `LAYERS`."""
+    return where in (0, layer) or (where == LAYERS and layer > 0)
 
 
 def watched(hook: Hook, inside: Callable[[str], bool] | None = None) -> SimpleNamespace:
@@ -61,7 +69,7 @@ class Watch:
     names     what the expressions of variants use beside the names of the oracle
     inside    says of a member of a line, by its path, whether the hook sees what is computed within it
     always    variants that hold throughout; those that are on change what they leave
-    on        other ways to compute some lines: variant -> the layer (from 1) in which it holds, 0 = in every layer
+    on        other ways to compute some lines: variant -> where it `holds`: a layer (from 1), 0 = everywhere
     given     path -> the value of a whole line that is known: it is not computed, and the hook does not see it
     """
 
@@ -149,7 +157,7 @@ class Watch:
         return compute
 
     def _function(self, statement: int, layer: int, variables: tuple[str, ...]) -> Any:
-        on = tuple(variant for variant, where in self.on.items() if where in (0, layer))
+        on = tuple(variant for variant, where in self.on.items() if holds(where, layer))
         code = self.statements[statement].varied(on, variables)
         return code and eval(code, self.scope)
 

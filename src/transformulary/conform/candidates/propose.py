@@ -43,10 +43,14 @@ HINTS = {
 }
 #: A value within this of the oracle's is the line, possibly with a mistake; above, it is another value.
 NEAR = 0.3
+#: Of what may be a norm with a mistake, nothing is so many times farther from it than the best; rounding is no mistake.
+WORSE, ROUNDED = 3.0, 1e-3
 #: Among so many of the next norms a module is looked for: one or two may be wrong.
 AHEAD = 3
 #: The eps with which a module's input, which may be 0, is tried in a norm that has none.
 TINY = 1e-12
+#: Modules that only hold others.
+CONTAINERS = (nn.ModuleList, nn.ModuleDict)
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ def propose(candidate: Any, against: Any) -> str:
     ref = reference(against)
     model = candidate if isinstance(candidate, nn.Module) else _load(candidate, ref)
     x = [(7 * t * t + 3 * t + 1) % ref.config.N_V for t in range(min(9, ref.config.ell_max))]
-    events, output = _run(model, x)
+    events, output, idle = _run(model, x)
     oracle = record("DTransformer", x, ref.theta, ref.config)
     oracle["10.11"] = np.log(oracle["10.11"])
     expected = oracle | _by_norms(events, ref) | {"10.11": _compared("10.11", output)}
@@ -76,11 +80,15 @@ def propose(candidate: Any, against: Any) -> str:
         "[places]",
     ]
     places: dict[str, Place] = {}
+    free = events
     for line in LINES:
-        place, why = _find(line, oracle, expected, events, ref.config.L)
+        place, why = _find(line, oracle, expected, events, free, ref.config.L)
         lines.append(f'"{line}" = "{place}"  # {why}' if place else f'# "{line}" = ""  # {why}')
         places |= {line: place} if place else {}
-    return "\n".join([*lines, *_lower(model, places, ref, x), "", *_shapes(model)])
+        taken = [event.value for event in events for l in range(ref.config.L) if event.place == place.format(l=l)]
+        free = [event for event in free if not any(np.array_equal(event.value, value) for value in taken)]
+    never = [f"# Never called: {', '.join(idle)}."] if idle else []
+    return "\n".join([*lines, *never, *_lower(model, places, ref, x), "", *_shapes(model)])
 
 
 def _load(candidate: Any, ref: Reference) -> nn.Module:
@@ -96,11 +104,14 @@ def _load(candidate: Any, ref: Reference) -> nn.Module:
     return of_folder(ref, load)
 
 
-def _run(model: nn.Module, x: Sequence[int]) -> tuple[list[Event], Array]:
-    """What the modules showed, and the model's output."""
+def _run(model: nn.Module, x: Sequence[int]) -> tuple[list[Event], Array, list[str]]:
+    """What the modules showed, the model's output, and the modules that were never called."""
     found: list[Event] = []
+    idle = [name for name, module in model.named_modules() if name and not isinstance(module, CONTAINERS)]
 
     def show(name: str, side: str, value: Any) -> None:
+        if name in idle:
+            idle.remove(name)
         value = value[0] if isinstance(value, tuple | list) and value else value
         if (
             isinstance(value, torch.Tensor)
@@ -121,7 +132,7 @@ def _run(model: nn.Module, x: Sequence[int]) -> tuple[list[Event], Array]:
     finally:
         for handle in handles:
             handle.remove()
-    return found, array(output[0], "the model's output").T
+    return found, array(output[0], "the model's output").T, idle
 
 
 def _lower(model: nn.Module, places: Mapping[str, Place], ref: Reference, x: Sequence[int]) -> list[str]:
@@ -160,17 +171,23 @@ def _by_norms(events: list[Event], ref: Reference) -> dict[str, Array]:
     norms = [*layers, (f"10.8[l={c.L}]", "10.10", theta.gamma, theta.beta)]
     given: dict[str, Array] = {}
     found: dict[str, Array] = {}
+    calls = []
     for event in events:
         if event.side == "in":
             given[event.module] = event.value
-        elif norms and event.module in given and len(given[event.module]) == c.d_e:
+        elif event.module in given and len(given[event.module]) == c.d_e:
             X = given[event.module]
-            errors = [error_of(_norm(X, gamma, beta, c), event.value) for *_, gamma, beta in norms[:AHEAD]]
-            if min(errors) < NEAR:
-                nearest = errors.index(min(errors))
-                before, line, *_ = norms[nearest]
-                found |= {before: X, line: event.value}
-                norms = norms[nearest + 1 :]
+            calls.append(
+                (X, event.value, [error_of(_norm(X, gamma, beta, c), event.value) for *_, gamma, beta in norms])
+            )
+    best = [min(errors) for errors in zip(*(errors for *_, errors in calls), strict=True)]
+    start = 0
+    for X, Y, errors in calls:
+        nearest = min(range(start, min(start + AHEAD, len(norms))), key=errors.__getitem__, default=None)
+        if nearest is not None and errors[nearest] < min(NEAR, max(WORSE * best[nearest], ROUNDED)):
+            before, line, *_ = norms[nearest]
+            found |= {before: X, line: Y}
+            start = nearest + 1
     return found
 
 
@@ -179,9 +196,9 @@ def _norm(X: Array, gamma: Array, beta: Array, c: DTransformerConfig) -> Array:
 
 
 def _find(
-    line: str, oracle: dict[str, Array], expected: dict[str, Array], events: list[Event], L: int
+    line: str, oracle: dict[str, Array], expected: dict[str, Array], events: list[Event], free: list[Event], L: int
 ) -> tuple[str, str]:
-    """(place, why) of one line; with {l} what most layers agree on, the first of equals."""
+    """(place, why) of one line, among what shows no other; with {l} what most layers agree on, the first of equals."""
     layered = "[l]" in line
     paths = _paths(line, L)
     others = [path for other in LINES if other != line for path in _paths(other, L)]
@@ -191,11 +208,11 @@ def _find(
     shown = {event.place: event.value for event in reversed(events)}
     votes: Counter[str] = Counter()
     for l, path in enumerate(paths):
-        error, event = _nearest(expected[path], events, line)
+        error, event = _nearest(expected[path], free, line)
         if event and error < NEAR:
             votes.update(_patterns(event.place, l) if layered else [event.place])
     if not votes:
-        return _by_name(line, events)
+        return _by_name(line, free)
     place = max(votes, key=lambda p: (votes[p], sum(p.format(l=l) in shown for l in range(len(paths)))))
     theirs = [shown.get(place.format(l=l)) for l in range(len(paths))]
     return place, _distance(line, [oracle[path] for path in paths], theirs)

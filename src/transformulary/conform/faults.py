@@ -1,0 +1,204 @@
+"""What is wrong, each mistake once and with where it is: from what was found at single values and hidden in all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from transformulary.conform.allowance import EXACT
+from transformulary.conform.diagnosis import Finding
+from transformulary.conform.mistakes import BY_KEY, Mistake
+from transformulary.conform.projection import OUTSIDE, Projection, Suspicion
+from transformulary.conform.search import Mistakes
+from transformulary.oracle.path import parse
+from transformulary.oracle.watch import LAYERS
+from transformulary.paper import DTransformerConfig
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One mistake, wherever it is; reported once.
+
+    key     the known mistake; "" for a difference that none explains
+    line    "Algorithm 10, line 8"
+    where   "layer 1", "every layer", "" where the line has no layer
+    says    what is wrong
+    error   the largest error that it causes; `remaining` the largest that is left without it
+    others  what would explain the values as well
+    paths   the values that show it
+    """
+
+    key: str
+    line: str
+    where: str
+    says: str
+    error: float
+    remaining: float
+    paths: tuple[str, ...]
+    others: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        head = f"{self.line}, {self.where}" if self.where else self.line
+        other = f" (or, which would explain it as well: {'; '.join(self.others)})" if self.others else ""
+        return f"{head}: {self.says}{other}."
+
+
+def faults_of(findings: Sequence[Finding], c: DTransformerConfig) -> tuple[Fault, ...]:
+    """Every mistake once, with where it is; then what no known mistake explains."""
+    of: dict[str, list[tuple[Mistake, Finding, int]]] = {}
+    unexplained = []
+    for finding in _fewest(findings):
+        own = parse(finding.path).layer
+        for mistake, layer in finding.mistakes:
+            of.setdefault(mistake.key, []).append((mistake, finding, layer or own))
+        if not finding.mistakes:
+            unexplained.append(finding)
+    return (*(_known(entries, c) for entries in of.values()), *_unknown(unexplained, c.L))
+
+
+def hidden_faults(
+    hidden: Iterable[tuple[Suspicion, list[Suspicion]]], findings: Sequence[Finding], L: int
+) -> tuple[Fault, ...]:
+    """Mistakes that no value shows by itself, found in the pattern of all differences."""
+    named = {mistake for finding in findings for mistake, _ in finding.mistakes}
+    of: dict[Mistake, list[Suspicion]] = {}
+    others: dict[Mistake, set[str]] = {}
+    for s, alike in hidden:
+        if s.mistake not in named:
+            of.setdefault(s.mistake, []).append(s)
+            more = {other.mistake.says for other in alike if other.mistake != s.mistake}
+            others.setdefault(s.mistake, set()).update(more)
+    return tuple(_hidden(group, L, tuple(sorted(others[mistake]))) for mistake, group in of.items())
+
+
+def _hidden(group: list[Suspicion], L: int, others: tuple[str, ...]) -> Fault:
+    mistake, weakest = group[0].mistake, max(group, key=lambda s: s.deviation / s.coefficient)
+    number, _, label = mistake.line.partition(".")
+    sure = f"{weakest.coefficient:.2f} of it is there, give or take {weakest.deviation:.2f}"
+    says = f"{mistake.says} (hidden in the rounding of single values: {sure})"
+    where = _where({s.layer for s in group}, L)
+    return Fault(mistake.key, f"Algorithm {number}, line {label}", where, says, 0.0, 0.0, (), others)
+
+
+def invisible_in(projections: Iterable[Projection]) -> tuple[str, ...]:
+    """The mistakes that cannot be told from rounding, with the layers if that is so in some layers only."""
+    of: dict[str, list[Suspicion]] = {}
+    for projection in projections:
+        for s in projection.suspicions():
+            of.setdefault(s.mistake.says, []).append(s)
+    hidden = {says: [s.layer for s in group if not (s.found or s.excluded)] for says, group in of.items()}
+    said = (
+        says if len(layers) == len(of[says]) else f"{says} ({_where(set(layers), 0) or 'the final norm'})"
+        for says, layers in hidden.items() if layers
+    )  # fmt: skip
+    return tuple(said)
+
+
+def _fewest(findings: Sequence[Finding]) -> list[Finding]:
+    """Where several mistakes explain a value equally well: those that explain most values, the first in the table."""
+    count = Counter(
+        key for f in findings for key in {m.key for mistakes in (f.mistakes, *f.alike) for m, _ in mistakes}
+    )
+    order = {key: i for i, key in enumerate(BY_KEY)}
+
+    def worth(mistakes: Mistakes) -> tuple[int, int]:
+        return sum(count[m.key] for m, _ in mistakes), -sum(
+            order.get(m.key, len(order) + len(m.key)) for m, _ in mistakes
+        )
+
+    chosen = []
+    for f in findings:
+        best = max((f.mistakes, *f.alike), key=worth)
+        alike = tuple(mistakes for mistakes in (f.mistakes, *f.alike) if mistakes is not best)
+        chosen.append(replace(f, mistakes=best, alike=alike))
+    return chosen
+
+
+def _instead(mistake: Mistake, f: Finding) -> set[str]:
+    """What explains a value as well as this mistake does: other mistakes, or the same in another layer."""
+    kept = {(m.key, layer) for m, layer in f.mistakes}
+    own = next(layer for m, layer in f.mistakes if m == mistake)
+    kept |= {(mistake.key, 0), (mistake.key, parse(f.path).layer)}  # which is the same here
+    new = [(m, at) for mistakes in f.alike if (mistake, own) not in mistakes for m, at in mistakes]
+    return {m.says if m != mistake else f"the same in {_where({at}, 0)}" for m, at in new if (m.key, at) not in kept}
+
+
+def _known(entries: list[tuple[Mistake, Finding, int]], c: DTransformerConfig) -> Fault:
+    mistake, findings = entries[0][0], [finding for _, finding, _ in entries]
+    number, _, label = mistake.line.partition(".")
+    places = [_place(entry, mistake) for entry in entries]
+    lines = sorted({line for line, _ in places if line}, key=lambda line: (len(line), line))
+    where = _where({layer for _, layer in places}, c.L)
+    if number != "10" and lines:
+        where = f"in line{'s' if len(lines) > 1 else ''} {' and '.join(lines)} of Algorithm 10" + (
+            where and f", {where}"
+        )
+    others = tuple(sorted(set.intersection(*(_instead(mistake, f) for f in findings))))
+    remaining = max(f.remaining for f in findings)
+    says = mistake.says
+    if mistake.right:
+        says += f"; it should be {getattr(c, mistake.right):.12g}"
+    if mistake.having and remaining > EXACT:
+        says += " (the number as far as this precision shows it)"
+    return Fault(
+        mistake.key, f"Algorithm {number}, line {label}", where, says, max(f.error for f in findings),
+        remaining, tuple(f.path for f in findings), others,
+    )  # fmt: skip
+
+
+def _place(entry: tuple[Mistake, Finding, int], mistake: Mistake) -> tuple[str, int]:
+    """(line of Algorithm 10, layer; 0 = every layer or none) where a mistake was found."""
+    _, finding, layer = entry
+    step = parse(finding.path).steps[0]
+    if mistake.line.startswith("10."):
+        return "", layer if mistake.layered else OUTSIDE
+    return ("" if finding.since else step.label), layer if step.label in (
+        "5",
+        "6",
+        "7",
+        "8",
+    ) or finding.since else OUTSIDE
+
+
+def _where(layers: set[int], L: int) -> str:
+    """0 = every layer, LAYERS = and nothing else, OUTSIDE = a line that is in none."""
+    if LAYERS in layers:
+        return "every layer, but not the final norm"
+    numbers = sorted(layers - {OUTSIDE})
+    if not numbers:
+        return ""
+    if 0 in numbers or len(numbers) == L > 1:
+        return "every layer"
+    return f"layer{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+
+
+def _heads(findings: Iterable[Finding]) -> str:
+    """The heads in which values differ, by number; "" for values of no head."""
+    heads = sorted({i for f in findings for step in parse(f.path).steps for name, i in step.indices if name == "h"})
+    return f"head{'s' if len(heads) > 1 else ''} {', '.join(map(str, heads))}" if heads else ""
+
+
+def _unknown(findings: list[Finding], L: int) -> list[Fault]:
+    """Differences by line and by what they look like."""
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in findings:
+        step = parse(finding.path).steps[-1]
+        groups.setdefault((step.number, step.label, finding.about), []).append(finding)
+    faults = []
+    for (number, label, about), group in groups.items():
+        since = (
+            f"; the fault may be in lines {', '.join(dict.fromkeys(group[0].since))} as well, which were not seen"
+            if group[0].since
+            else ""
+        )
+        error = max(f.error for f in group)
+        size = f"by {error:.1e} (allowed {group[0].allowed:.0e})" if error < float("inf") else "altogether"
+        says = f"differs {size}, and no known mistake explains it: {about}{since}"
+        where = ", ".join(filter(None, (_where({parse(f.path).layer or OUTSIDE for f in group}, L), _heads(group))))
+        faults.append(
+            Fault(
+                "", f"Algorithm {number}, line {label}", where, says, error, float("nan"), tuple(f.path for f in group)
+            )
+        )
+    return faults
