@@ -61,6 +61,7 @@ SPACES: dict[str, Node] = {
     "V^ell": Power(_V, Sym("ell")),
     "V*": SETS["V*"],
     "Delta(V)": SETS["Delta(V)"],
+    "{0,1}^(ell_z x ell_x)": Power(SETS["{0,1}"], Infix("×", Sym("ell_z"), Sym("ell_x"))),
     "(0,1)": SETS["(0,1)"],
     "[0,1]": Fence("[]", (Num(0), Num(1)), ","),
     "(0,oo)": SETS["(0,∞)"],
