@@ -148,6 +148,6 @@ def test_the_set_of_a_symbol(name):
 
 def test_the_set_of_the_mask():
     """The page of symbols says of a mask what the box of Algorithm 4 says: zeros and ones, a row per token read."""
-    said = re.findall(r"{0,1}|ell_\w", SYMBOLS["Mask"].space)
+    said = re.findall(r"\{0,1\}|ell_\w", SYMBOLS["Mask"].space)
 
     assert said == boxes.SPACES["Mask"].split()
