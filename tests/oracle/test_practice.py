@@ -146,6 +146,18 @@ def test_rates_are_the_fast_trainers(given):
     assert pytest.approx([train.learning_rate(settings, i + 1, clock[i]) for i in range(20)], rel=1e-14) == ours
 
 
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "linear"])
+@pytest.mark.parametrize("warmup", [0, 4])
+def test_after_the_last_step_the_rate_stays_at_its_floor(schedule, warmup):
+    """Algorithm 13e is the fast trainer's schedule beyond N_total too, where a run goes on."""
+    settings = TrainingSettings(eta=0.3, steps=8, warmup=warmup, schedule=schedule, floor=0.25)
+
+    rates = [oracle.learning_rate(i, 0.3, settings.practice(20), ()) for i in range(20)]
+
+    assert pytest.approx([train.learning_rate(settings, i + 1) for i in range(20)], rel=1e-14) == rates
+    assert pytest.approx([0.3 if schedule == "constant" else 0.075] * 12, rel=1e-14) == rates[8:]
+
+
 @pytest.mark.parametrize("ell_max", [2, 3, 50])
 @pytest.mark.parametrize(("batch", "accumulate"), [(1, 1), (3, 2), (100, 1)])
 def test_batches_are_the_fast_trainers(ell_max, batch, accumulate):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from transformulary.pseudocode.formulas import Formulas
 from transformulary.pseudocode.nodes import Infix, Line, Node
+from transformulary.pseudocode.rewriting import written
 from transformulary.pseudocode.specialise import Program
 
 #: Function -> (what, its value, a remark), in Python.  A test compares each value with `oracle.notation`.
@@ -57,9 +58,10 @@ DEFINITIONS = {
 
 def definitions(program: Program, names: Iterable[str]) -> Iterator[Line]:
     """One line for every function that the lines of some algorithms name, and for those that these need."""
-    used = {getattr(n, "id", getattr(n, "attr", "")) for name in names for n in ast.walk(program[name])}
+    nodes = [node for name in names for node in ast.walk(program[name])]
+    used = {getattr(n, "id", getattr(n, "attr", "")) for n in nodes}
     facts = {"p_drop": program.practice.training.p_drop, "stop": ", ".join(map(str, program.practice.inference.stop))}
-    if not program.practice.training.T_total:
+    if not any(isinstance(n, ast.Subscript) and written(n.value) == "clock" for n in nodes):
         used.discard("clock")  # which is handed on, and not looked at
     formula = Formulas(program, scalars={"x"}, indices={"j", "k"})
     for name, (what, value, remark) in DEFINITIONS.items():
