@@ -109,6 +109,19 @@ def test_optimisers_are_pytorchs(name):
         np.testing.assert_allclose(array, tensor.detach().numpy(), rtol=0, atol=1e-12)
 
 
+def test_clipping_is_pytorchs_without_its_millionth():
+    """PyTorch divides by the norm plus 1e-6; ours by the norm, which is then exactly the largest that is allowed."""
+    gradient = torch.tensor([3.0, 4.0], dtype=torch.float64)
+    theirs, ours = (torch.zeros(2, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    theirs.grad, ours.grad = gradient.clone(), gradient.clone()
+
+    torch.nn.utils.clip_grad_norm_([theirs], 1.0)
+    clip_gradient([ours], 1.0)
+
+    torch.testing.assert_close(ours.grad, gradient / 5, rtol=1e-15, atol=0)
+    torch.testing.assert_close(theirs.grad, gradient / (5 + 1e-6), rtol=1e-15, atol=0)
+
+
 def test_what_decays_and_what_is_an_embedding():
     """Matrices decay, W_p and vectors do not; W_e and W_p may have another rate."""
     parameters = theta()
