@@ -188,7 +188,7 @@ def foreign_attributes(function, label):
     for node in ast.walk(ast.Module(function.body, [])):
         if isinstance(node, ast.Attribute) and node.attr != "T" and id(node) not in sizes:
             of = getattr(node.value, "id", "")
-            if not (of in ("c", "how") and node.attr in CHOICES or of in thetas and node.attr in PARAMETERS):
+            if not ((of in ("c", "how") and node.attr in CHOICES) or (of in thetas and node.attr in PARAMETERS)):
                 yield f"neither choice nor parameter: {ast.unparse(node)}"
 
 
