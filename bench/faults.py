@@ -2,7 +2,7 @@
 
     python bench/faults.py [--pairs 40] [--only float64] [--view logits] [--jobs 2] [--out FILE]
 
-A row of the table is one precision and one view: all lines, what ordinary modules output, or the logits alone.  Columns:
+A row of the table is one precision and one view: all lines, what modules output, or the logits alone.  Its columns:
 
 right mistake  it is named (in float64 with its number), or stands among those that are the same for these numbers
 right line     the line is named, but not what is wrong in it; of two mistakes: one of them is named
