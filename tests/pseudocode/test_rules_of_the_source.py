@@ -116,7 +116,7 @@ def _written(target):
 
 
 def hidden_choices(function, label):
-    """Choices are the config's, or of an optional hyperparameter; data only end a loop, or a text in a numbered line."""
+    """Choices are the config's, or of an optional hyperparameter; data end a loop, or a text in a numbered line."""
     optional = {f"{a.arg} is not None" for a in function.args.kwonlyargs}
     told = [n for n in ast.walk(function) if isinstance(n, ast.If) and ast.unparse(n.test) in optional]
     not_printed = {id(part) for n in told for part in ast.walk(n)}
