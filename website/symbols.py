@@ -77,7 +77,7 @@ def meaning(name: str, number: str = "") -> str:
 
 
 def legend(number: str, box: Box, others: Any = ()) -> str:
-    """A list of the symbols of an algorithm's box, and of other trees; what a symbol's hover shows is its entry here."""
+    """A list of the symbols of a box, and of other trees; what a symbol's hover shows is its entry here."""
     names = [name for name in dict.fromkeys(printed((box, others))) if meaning(name, number)]
     return f'<dl class="legend">{"".join(_entry(name, number, stated(box)) for name in names)}</dl>'
 

@@ -80,7 +80,7 @@ def test_every_printed_symbol_is_explained(number):
 def sets_of(box):
     """Symbol -> the set that the text of a box's head has after its ∈; "γ, β ∈ S" says it of both."""
     sets = {}
-    for row in (text.line(row) for _, rows in box.head for row in rows):
+    for row in (text.line(row).strip() for _, rows in box.head for row in rows):
         before = []
         for part in filter(None, re.split(r", |; | for |^for |: |:$", row.partition("; column")[0])):
             symbol, _, space = part.partition(" ∈ ")
