@@ -49,6 +49,20 @@ def test_numbers_have_no_gap(number):
     assert labels == list(range(1, len(labels) + 1))
 
 
+def captions():
+    """{number: head of the box} of the golden file."""
+    blocks = (GOLDEN.parent / "captions.txt").read_text(encoding="utf-8").split("\n\n")
+    return {int(block.split(":")[0].removeprefix("Algorithm ")): block.strip() for block in blocks}
+
+
+@pytest.mark.parametrize("number", range(1, 16))
+def test_the_papers_captions(number):
+    """The head of each box says what the paper's says: what computes what, from which sets, with what parameters."""
+    title, *head = render(number).partition("   1  ")[0].rstrip().splitlines()
+
+    assert captions()[number] == "\n".join([title.rpartition(", ")[0], *head])
+
+
 def test_the_box_of_algorithm_10():
     """The head of the box says what the paper's says: input, output, hyperparameters, parameters, spaces."""
     head = render(10).partition("   1  ")[0].splitlines()
