@@ -15,6 +15,7 @@ from oracle.test_practice import TorchChance
 from pseudocode import print_reader
 from pseudocode.page_reader import Book
 from pseudocode.test_pages import from_one
+from pseudocode.test_tex import complaints
 from transformulary import __version__
 from transformulary.cli import main
 from transformulary.cli._runs import run_of
@@ -103,7 +104,7 @@ def test_the_sentences(folder, said):
         "text and <|eos_token|> (id 6) is put after every text; these are counted, and ids are from 0. A prompt of "
         "Algorithm 14 begins with <|bos_token|> (id 5).",
         "Steps: 2 of 2, ",
-        "the last step is in epoch k = 0; in float64.",
+        "the last step is in epoch k = 1; in float64.",
         f"Steps 1 to 2: transformulary {__version__}, torch ",
         "Optimiser: AdamW (arXiv:1711.05101), Algorithms 13d and 13u; the rate falls (cosine) as Algorithm 13e says.",
         "matrices of θ are normal with standard deviation 0.02, W_o and W_mlp2 with 0.02/√(2 L);",
@@ -131,6 +132,16 @@ def test_the_numbers_of_the_lines(folder, said):
         "2  for i = 1, 2, …, min(200, 7 − ℓ) do",
     ):
         assert line in lines, line
+
+
+def test_latex(folder, said, tmp_path):
+    """The page of a run is ASCII in LaTeX, formulas of its sentences too, and compiles as it is; nothing is too wide."""
+    page = said("describe", folder, "--run", "--format", "latex")[1]
+
+    assert page.isascii()
+    assert r"$\boldsymbol{W}_{\mathrm{mlp2}}$ with $0.02/\sqrt{2\,L}$; biases and $\boldsymbol{\beta}$ are $0$" in page
+    assert r"what \texttt{generation\_config.json} says" in page
+    assert [] == complaints(page, tmp_path)
 
 
 @pytest.mark.parametrize("form", FORMATS)
