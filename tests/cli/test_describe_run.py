@@ -40,8 +40,8 @@ OPTIONS = [
 def folder(tmp_path_factory):
     """A tiny model that was trained by the command line."""
     place = tmp_path_factory.mktemp("run")
-    for n, text in enumerate(TEXTS):
-        (place / f"{n}.txt").write_text(text, encoding="utf-8")
+    for n, words in enumerate(TEXTS):
+        (place / f"{n}.txt").write_text(words, encoding="utf-8")
     assert main(["train", *(str(place / f"{n}.txt") for n in range(3)), "--out", str(place / "out"), *OPTIONS]) == 0
     return place / "out"
 
@@ -135,7 +135,7 @@ def test_the_numbers_of_the_lines(folder, said):
 
 
 def test_latex(folder, said, tmp_path):
-    """The page of a run is ASCII in LaTeX, formulas of its sentences too, and compiles as it is; nothing is too wide."""
+    """The page of a run in LaTeX is ASCII, formulas of its sentences too, and compiles; nothing is too wide."""
     page = said("describe", folder, "--run", "--format", "latex")[1]
 
     assert page.isascii()
@@ -188,7 +188,7 @@ def test_generation_settings_are_those_of_the_folder(folder, said, tmp_path):
 
 
 def test_a_run_that_went_on(folder, said, tmp_path):
-    """Where a session had other limits its schedule is printed for its own steps: a reader arrives at the checkpoint."""
+    """Where a session had other limits, its schedule is printed for its own steps: a reader gets the checkpoint."""
     shutil.copytree(folder, tmp_path / "out")
     said("train", "--resume", tmp_path / "out", "--steps", "5")
 
@@ -226,13 +226,11 @@ def by_the_clock(tmp_path, monkeypatch, said):
 
 
 def test_a_run_by_the_clock(by_the_clock, said):
-    """The seconds before each step are recorded as the rate had them: a reader with them arrives at the checkpoint."""
+    """The seconds before each step are recorded, and the page says where they lie."""
     page = said("describe", by_the_clock, "--run")[1]
     facts = json.loads(said("describe", by_the_clock, "--run", "--json")[1])
 
     clock = facts["clock"]
-    theta_hat, trained, _ = executed(by_the_clock, page, TEXTS[:1], clock=clock)
-    assert_close(theta_hat, trained)
     assert len(clock) == facts["progress"]["step"] > 2
     assert clock == sorted(clock) and clock[-1] > 7
     assert (
@@ -242,7 +240,7 @@ def test_a_run_by_the_clock(by_the_clock, said):
 
 
 def test_a_run_by_the_clock_that_went_on_by_steps(by_the_clock, said):
-    """Each session has its own limits, and the clock of the first is still there."""
+    """Each session has its limits, and the clock of the first is as its rate had it: a reader gets the checkpoint."""
     done = json.loads(said("describe", by_the_clock, "--run", "--json")[1])["progress"]["step"]
     said("train", "--resume", by_the_clock, "--seconds", "0", "--steps", done + 2)
 

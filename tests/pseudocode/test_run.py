@@ -105,14 +105,15 @@ def test_latex_is_ascii(name):
 
     assert page.isascii()
     where = page.partition(r"\noindent where")[2]
-    assert r"$\mathrm{top\_k}(\boldsymbol{p}, \allowbreak a)$ is $\boldsymbol{p}$ on its $a$ most probable tokens" in where
+    assert r"$\mathrm{top}_{k}(\boldsymbol{p}, \allowbreak a)$ is $\boldsymbol{p}$ on its $a$ most probable" in where
     assert r"\textbf" not in where
 
 
 def test_each_session_has_its_schedule():
     """A schedule whose limits changed is printed once for each part of the run, in HTML under names of their own."""
     practice = Practice(
-        training=replace(USUAL, N_steps=9, N_total=9, schedule="linear"), sessions=(Limits(1, 4, 0.0), Limits(5, 0, 2.0))
+        training=replace(USUAL, N_steps=9, N_total=9, schedule="linear"),
+        sessions=(Limits(1, 4, 0.0), Limits(5, 0, 2.0)),
     )
 
     page, shown = run(CONFIG, practice), run(CONFIG, practice, "html")
