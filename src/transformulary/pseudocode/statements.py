@@ -23,7 +23,7 @@ from transformulary.pseudocode.nodes import (
 )
 from transformulary.pseudocode.notation import member
 from transformulary.pseudocode.rewriting import written
-from transformulary.pseudocode.specialise import Program, annotation, cycle, is_cycle, order
+from transformulary.pseudocode.specialise import Program, annotation, cycle, is_cycle, names, order
 
 Parts = tuple[Node | str, ...]
 
@@ -42,7 +42,7 @@ class _Lines:
         arguments = program[name].args
         positions = (a.arg for a in arguments.posonlyargs + arguments.args if annotation(a) in ("Token", "Position"))
         self.numbers = program.numbers
-        self.config, self.formula = program.config, Formulas(program, positions)
+        self.config, self.formula = program.config, Formulas(program, positions, arrays=arrays(program[name]))
 
     def label(self, statement: ast.stmt) -> str:
         return self.source.label(self.path, statement) or ""
@@ -199,6 +199,24 @@ class _Lines:
         else:
             yield Line(label, depth, self.each(generator))
             yield Line(own, depth + 1, (Infix("←", left, right),))
+
+
+@lru_cache(maxsize=128)
+def arrays(function: ast.FunctionDef) -> frozenset[str]:
+    """The names that are arrays in a function, though elsewhere they are numbers.
+
+    They are vectors made entry by entry, and in training the gradient, and what an optimiser remembers.
+    """
+    found = set[str]()
+    for s in function.body:
+        match s:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.ListComp(generators=[one])) if (
+                written(one.target) == "i"
+            ):
+                found.add(name)
+            case ast.Assign(targets=[target], value=ast.Name(id="omega")):
+                found |= {*names(target)}
+    return frozenset(found | {"g", "omega"} if any(annotation(a) == "Training" for a in function.args.args) else found)
 
 
 def tempered(p: Node, tau: Node) -> Node:

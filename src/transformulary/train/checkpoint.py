@@ -1,8 +1,9 @@
 """One file that training can go on from, bit by bit: parameters, moments, random state, position, settings, tokenizer.
 
-`training.safetensors` holds tensors named `theta.NAME`, `exp_avg.NAME`, `exp_avg_sq.NAME`, `step.NAME` and
-`random`; its header holds everything else as JSON, and a checksum of that and of the tensors.  Nothing is pickled,
-and no other file is needed: wherever a run is killed, this one is of one run and of one step.
+`training.safetensors` holds tensors named `theta.NAME`, `exp_avg.NAME`, `exp_avg_sq.NAME`, `step.NAME`, `random` and,
+of a run limited by time, `clock`, the seconds before each step by which its rate went; its header holds everything else
+as JSON, and a checksum of that and of the tensors.  Nothing is pickled, and no other file is needed: wherever a run is
+killed, this one is of one run and of one step.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ COUNTERS: dict[str, type] = {"step": int, "seconds": float, "tokens": int, "epoc
 class State:
     """What training is at the end of one step.
 
-    tensors   parameters, moments and random state
+    tensors   parameters, moments, random state, clock
     progress  step, seconds, tokens, epoch, window
     config    what the run was asked for: model, training, text, tokenizer
     tokenizer what made the token ids
     about     plain data of whoever started the training, kept for whoever goes on with it
-    record    what happened, for whoever describes the run: the sizes of the text, and each session (`Run.record`)
+    record    what happened, for whoever describes the run: sizes of the text, sessions, measurement (`Run.record`)
     """
 
     tensors: dict[str, Tensor]
