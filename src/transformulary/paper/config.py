@@ -14,7 +14,7 @@ from sys import float_info
 from typing import Any, ClassVar, Self
 
 from transformulary.errors import ConfigError
-from transformulary.paper.masks import Causal, Mask, parse_mask
+from transformulary.paper.masks import MOST, Causal, Mask, parse_mask
 from transformulary.paper.symbols import called
 
 #: slot -> the values it may have; the first is the paper's (Algorithm 8's activation is relu).
@@ -181,6 +181,8 @@ class Sizes(Choices):
             derived = value is None and f.default is None
             if f.type == "int" and not derived and (type(value) is not int or value < least):
                 raise self._wrong(f.name, f"must be a whole number, at least {least}")
+            if f.type == "int" and not derived and value > MOST:
+                raise ConfigError(f"{type(self).__name__}: {f.name} has {value.bit_length()} bits, which is absurd.")
         if self.d_attn is None and self.d_e % self.H:
             raise self._wrong(
                 "H", f"does not divide d_e = {self.d_e}: every head gets d_attn = d_e / H numbers. {self._better_H()}"

@@ -20,6 +20,9 @@ from typing import Any
 
 from transformulary.errors import AlgorithmError, ConfigError
 
+#: No size, and no number of a mask, is larger: no array has an index beyond.
+MOST = 2**63 - 1
+
 
 @dataclass(frozen=True)
 class Mask(ABC):
@@ -34,6 +37,8 @@ class Mask(ABC):
             if type(value) is not int or value < least:
                 kind = type(self).__name__
                 raise ConfigError(f"{kind}: {f.name} = {value!r} must be a whole number, at least {least}.")
+            if value > MOST:
+                raise ConfigError(f"{type(self).__name__}: {f.name} has {value.bit_length()} bits, which is absurd.")
 
     @abstractmethod
     def __call__(self, t_z: Any, t_x: Any) -> Any:
