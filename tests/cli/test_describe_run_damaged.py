@@ -140,6 +140,15 @@ def test_what_is_said(at, value, words, opened, forged, capsys):
     assert words in err
 
 
+@pytest.mark.parametrize("added", [None, 5, [None], [{"content": "a"}], [{"content": "a", "id": 10**6}]])
+def test_special_tokens_that_are_none(added, opened, forged):
+    """A token is text with an id below N_V."""
+    pipeline = json.dumps(json.loads(opened[1]["tokenizer"]["pipeline"]) | {"added_tokens": added})
+
+    with pytest.raises(CheckpointError, match=r"tokenizer\.added_tokens.* must be a"):
+        run_of(str(forged(changed(opened[1], ("tokenizer", "pipeline"), pipeline))))
+
+
 @pytest.mark.parametrize("numbers", [[0.0] * 7, [-1.0] + [0.0] * 7, [math.inf] * 8, [2.0, 1.0] + [3.0] * 6])
 def test_a_clock_that_no_run_has(numbers, opened, forged):
     """Seconds are one for each step, in order."""

@@ -28,10 +28,12 @@ class Book:
 
     def __init__(self, pages, config, **told):
         self.config, self.told, self.seen = config, told, defaultdict(list)
-        self.pages = {page.name: page for page in map(Page, pages)}
+        self.pages = defaultdict(list)
+        for page in map(Page, pages):
+            self.pages[page.name].append(page)
 
     def run(self, name, *arguments):
-        page = self.pages[name]
+        page = next(page for page in self.pages[name] if not page.steps or arguments[0] in page.steps)
         if name == "MHAttention" and len(arguments) == 3:  # E4
             arguments = (arguments[0], *arguments)
         assert len(arguments) == len(page.parameters), f"{name} takes {page.parameters}"
@@ -62,6 +64,8 @@ class Page:
         found = re.fullmatch(r"Algorithm (\w+): .+? ← (\w+)\((.*)\), [a-z ]+ \[PH22\]", title)
         self.number, self.name, inside = found.groups()
         self.parameters = re.split(r", | \| ", inside)
+        steps = re.search(r"Input: i ∈ \{(\d+)(?:.*?(\d+))?\}", text)
+        self.steps = steps and range(int(steps[1]), int(steps[2] or steps[1]) + 1)
         self.remarks = [row.strip() for row in rows if row.strip().startswith("Mask_l")]
         numbered = (re.fullmatch(r"([ \d]{3}[\da-z])  ((?:    )*)(\S.*)", row) for row in rows)
         self.lines = [(row[1].strip(), len(row[2]) // 4, row[3]) for row in numbered if row and row[1].strip()]

@@ -146,8 +146,8 @@ def _pipeline(tokenizer: dict[str, Any], N_V: int, path: Path) -> dict[str, Any]
         "a token: its content and its id",
         lambda t: isinstance(t, dict) and TEXT.fits(t.get("content")) and whole().fits(i := t.get("id")) and i < N_V,
     )
-    for n, added in enumerate(pipeline.setdefault("added_tokens", []) or []):
-        _check(added, token, f"tokenizer.added_tokens[{n}]")
+    if pipeline.setdefault("added_tokens", []) != []:
+        _check(pipeline["added_tokens"], [token], "tokenizer.added_tokens")
     _check(tokenizer["special"], Kind("a table", lambda value: isinstance(value, dict)), "tokenizer.special")
     _check(tokenizer["special"], dict.fromkeys(tokenizer["special"], TEXT), "tokenizer.special")
     return pipeline

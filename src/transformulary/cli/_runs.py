@@ -64,39 +64,34 @@ class RunOf:
         """What the lines of the algorithms do not say, in sentences."""
         model = costs(self.config)
         ways = (self._optimiser(), *self._clock(), self._beginning(), self._order(), self._chance(), self._use())
-        return (*model, self._data(), *self._special(), self._steps(), *self._sessions(), *ways, *self._measured())
+        return (*model, self._data(), self._special(), self._steps(), *self._sessions(), *ways, *self._measured())
 
     def _data(self) -> Line:
         learnt, held = (self.record["corpus"][part] for part in ("learnt from", "held out"))
-        files = [
+        files = ", ".join(
             f"{f['name']} ({f['characters']:,} characters, sha256 {f['sha256']})" for f in self.about.get("files", [])
-        ]
-        rest = ""
-        if held["tokens"]:
-            rest = f"; the last {held['tokens']:,} of them are held out, and it is trained on the {learnt['tokens']:,} before"
+        )
+        rest = f"; the last {held['tokens']:,} are held out" if held["tokens"] else ""
         return prose(
-            "Data: {files}{together:,} tokens in all{rest}, $x$, with $N_data == {sequences}$ {noun}.",
-            files=f"{', '.join(files)}: tokens are {self.about['data']['tokenizer']}, " if files else "",
-            together=learnt["tokens"] + held["tokens"],
+            "Data: {tokens:,} tokens{kind}{of}. {part} are trained on, as $x$ with $N_data == {n}$ sequence{plural}{rest}.",
+            tokens=learnt["tokens"] + held["tokens"],
+            kind=f" ({self.about['data']['tokenizer']})" if files else "",
+            of=f" of {files}" if files else "",
+            part=f"The first {learnt['tokens']:,}" if rest else "All",
+            n=learnt["sequences"],
+            plural="s" * (learnt["sequences"] != 1),
             rest=rest,
-            sequences=learnt["sequences"],
-            noun="sequence" if learnt["sequences"] == 1 else "sequences",
         )
 
-    def _special(self) -> Iterator[Line]:
+    def _special(self) -> Line:
         """Which tokens stand around a text, and before a prompt."""
-        bos, eos = self.special.get("bos_token"), self.special.get("eos_token")
-        around = [f"{place} every text stands {{{name}}}" for place, name in (("before", "bos"), ("after", "eos"))]
-        given = [words for words, token in zip(around, (bos, eos), strict=True) if token]
-        begins = (
-            "begins with {bos}" if bos and bos != eos else "has no token before it" + ", unless it is empty" * bool(bos)
-        )
-        yield prose(
-            f"Special tokens: {' and '.join(given) or 'none is added to a text'}; these are counted among the tokens. "
-            f"A prompt of Algorithm 14 {begins}.",
-            bos=bos,
-            eos=eos,
-        )
+        bos, eos = (self.special.get(role) for role in ("bos_token", "eos_token"))
+        places = [f"{{{name}}} is put {place} every text" for name, place in (("bos", "before"), ("eos", "after"))]
+        put = [words for words, token in zip(places, (bos, eos), strict=True) if token]
+        added = f"{' and '.join(put)}; these are counted, and ids are from 0" if put else "none is added to a text"
+        begins = "begins with {bos}" if bos and bos != eos else "begins with its own first token"
+        empty = ", and with {bos} if it is empty" * bool(bos and bos == eos)
+        return prose(f"Special tokens: {added}. A prompt of Algorithm 14 {begins}{empty}.", bos=bos, eos=eos)
 
     def _steps(self) -> Line:
         s, done = self.settings, self.progress
@@ -165,14 +160,14 @@ class RunOf:
         c = self.config
         first = ["$W_e$"] + ["$W_p$"] * (c.positions == "learned")
         layer = ["$W_q$, $W_k$ and $W_v$ of all heads", "$W_o$", "$W_mlp1$"] + ["$W_mlp3$"] * (c.mlp == "gated")
-        unembedding = "" if c.tied else "; then $W_u$"
+        unembedding = "" if c.tied else "; $W_u$"
         return prose(
-            f"They are drawn one after the other, by rows, $W_e$ and $W_p$ by columns: {', '.join(first)}; then of every "
-            f"layer {', '.join(layer)}, $W_mlp2${unembedding}."
+            f"Matrices are drawn in this order, by rows, $W_e$ and $W_p$ by columns: {', '.join(first)}; of every layer "
+            f"{', '.join(layer)}, $W_mlp2${unembedding}."
         )
 
     def _chance(self) -> Line:
-        dropout = "; dropout draws from that of the process, seeded alike" if self.settings.dropout else ""
+        dropout = "; dropout draws from the one of the process, with seed $c$ too" if self.settings.dropout else ""
         return prose(
             f"Chance: the seed is $c == {self.settings.seed}$. $theta$ is drawn by a generator of PyTorch with seed $c$; "
             f"epoch $k$ by one with seed $(1000003 * c + k) % 2**32$: first $delta$ of every sequence (`torch.randint`), "
@@ -225,7 +220,7 @@ def run_of(folder: str) -> RunOf:
 def _special(pipeline: dict[str, Any], special: dict[str, str]) -> dict[str, str]:
     """Each special token as it is spelled, and its id."""
     ids = {token["content"]: token["id"] for token in pipeline.get("added_tokens", [])}
-    return {role: f"{token} (id {ids[token]}, counted from 0)" for role, token in special.items() if token in ids}
+    return {role: f"{token} (id {ids[token]})" for role, token in special.items() if token in ids}
 
 
 def _use(folder: Path, config: DTransformerConfig) -> tuple[Inference, dict[str, float]]:

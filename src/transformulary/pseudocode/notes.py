@@ -23,7 +23,7 @@ def notes(boxes: Iterable[Box]) -> Iterator[Line]:
     shown = list(boxes)
     for one in shown:
         if one.credit == "corrected from":
-            yield prose(f"Algorithm {one.number} is corrected: {MISPRINTED[one.number]}.")
+            yield prose(f"In Algorithm {one.number} a misprint is corrected: {MISPRINTED[one.number]}.")
     if any(map(_has_gaps, shown)):
         yield plain(GAPS)
 
@@ -39,8 +39,8 @@ def forms(number: str) -> Iterator[Line]:
         every = [f"`{name}` ({', '.join(PRACTICES[name])})" if name in PRACTICES else f"`{name}`" for name in names]
         listed = " and ".join(filter(None, (", ".join(every[:-1]), every[-1])))
         yield prose(
-            f"Algorithm {number} is shown in one of its forms; `transformulary show {number} --choose NAME=VALUE` shows "
-            f"another. NAMEs are {listed}."
+            f"This is one form of Algorithm {number}; `transformulary show {number} --choose NAME=VALUE` shows others, by "
+            f"the choices {listed}."
         )
 
 

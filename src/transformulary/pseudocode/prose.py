@@ -26,7 +26,8 @@ def prose(words: str, formula: Formulas | None = None, **facts: object) -> Line:
 def _part(piece: str, formula: Formulas, facts: dict[str, object]) -> Part:
     shown = piece.format(**facts)
     if piece[0] == "$":
-        return formula.as_printed(ast.parse(shown.strip("$ "), mode="eval").body)
+        tree = ast.parse(shown.strip("$ "), mode="eval").body
+        return formula.symbol(tree.id) if isinstance(tree, ast.Name) else formula(tree)
     return Code(shown[1:-1]) if piece[0] == "`" else shown
 
 

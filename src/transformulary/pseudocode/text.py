@@ -181,8 +181,9 @@ def where(definitions: tuple[Line, ...]) -> list[str]:
 
 
 def sentence(row: Line) -> str:
-    """A paragraph."""
-    return fill(line(row), WIDTH)
+    """A paragraph, in which no formula is broken."""
+    kept = (part if isinstance(part, str) else _part(part).replace(" ", "\xa0") for part in row.parts)
+    return fill(line(Line("", 0, tuple(kept))), WIDTH).replace("\xa0", " ")
 
 
 def head(h: Head) -> str:
