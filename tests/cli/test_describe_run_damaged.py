@@ -189,3 +189,19 @@ def test_fewer_steps_than_were_made(trained, capsys):
     """A run does not go on to a step that it has passed: nothing would be recorded but a contradiction."""
     assert 2 == main(["train", "--resume", str(trained), "--steps", "3"])
     assert "steps = 3, and 8 were made before. Give no fewer." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("eos", ["a", 1.5, math.nan, -1, 99999, [1, "a"], {}, True])
+def test_tokens_that_end_a_text(eos, trained, tmp_path):
+    """config.json, which says them where generation_config.json does not, is checked as that is."""
+    shutil.copytree(trained, tmp_path / "out")
+    (tmp_path / "out" / "generation_config.json").unlink()
+    path = tmp_path / "out" / "config.json"
+    theirs = json.loads(path.read_text())
+
+    path.write_text(json.dumps(theirs | {"eos_token_id": [2, 1]}))
+    assert (1, 2) == run_of(str(tmp_path / "out")).inference.stop
+
+    path.write_text(json.dumps(theirs | {"eos_token_id": eos}))
+    with pytest.raises(CheckpointError, match=r"config\.json: eos_token_id"):
+        run_of(str(tmp_path / "out"))

@@ -229,7 +229,9 @@ def _use(folder: Path, config: DTransformerConfig) -> tuple[Inference, dict[str,
     defaults = Defaults.read(read_json(path) if path.is_file() else {}, config.N_V, path)
     eos = defaults.eos
     if eos is None:
-        eos = [i for i in [read_json(folder / "config.json").get("eos_token_id")] if i is not None]
+        config_json = folder / "config.json"
+        said = {"eos_token_id": read_json(config_json).get("eos_token_id")}
+        eos = Defaults.read(said, config.N_V, config_json).eos or []
     drawn = defaults.filters
     greedy = drawn.tau == 0
     inference = Inference(

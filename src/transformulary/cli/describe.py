@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from transformulary.pseudocode.heads import counts
 
     model = named(args.model)
-    page = describe(model.preset or model.config, numbers(model, args.sizes), args.format, model.word)
+    page = describe(model.preset or model.config, numbers(model, args.sizes), args.format, model.word, model.says)
     if not args.json:
         print(page)
         return 0

@@ -121,7 +121,7 @@ class Choices:
             object.__setattr__(self, name, value)
 
     def _wrong(self, name: str, why: str) -> ConfigError:
-        return ConfigError(f"{type(self).__name__}: {name} = {getattr(self, name)!r} {why}.")
+        return ConfigError(f"{type(self).__name__}: {name} = {getattr(self, name)!r} {why}.", name)
 
     def _check(self, name: str, kind: str) -> None:
         value = getattr(self, name)
@@ -182,7 +182,8 @@ class Sizes(Choices):
             if f.type == "int" and not derived and (type(value) is not int or value < least):
                 raise self._wrong(f.name, f"must be a whole number, at least {least}")
             if f.type == "int" and not derived and value > MOST:
-                raise ConfigError(f"{type(self).__name__}: {f.name} has {value.bit_length()} bits, which is absurd.")
+                said = f"{type(self).__name__}: {f.name} has {value.bit_length()} bits, which is absurd."
+                raise ConfigError(said, f.name)
         if self.d_attn is None and self.d_e % self.H:
             raise self._wrong(
                 "H", f"does not divide d_e = {self.d_e}: every head gets d_attn = d_e / H numbers. {self._better_H()}"

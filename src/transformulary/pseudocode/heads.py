@@ -41,15 +41,16 @@ def counts(config: Config) -> dict[str, Any]:
     }
 
 
-def head(model: Config | Preset, name: str = "") -> Head:
+def head(model: Config | Preset, name: str = "", says: tuple[str, ...] = ()) -> Head:
     """What is said of a model.
 
     Args:
         model: its config, or a preset, which has a name, a source and notes; of an architecture nothing is counted.
         name: what a config is called.
+        says: what else is said of a config.
     """
     if not isinstance(model, Preset):
-        return Head(name or type(model).__name__, (*costs(model), KEPT), _bytes(model))
+        return Head(name or type(model).__name__, (*costs(model), *map(plain, says), KEPT), _bytes(model))
     family = model.family
     title, said = f"{family.title} ({model.name})", tuple(map(plain, filter(None, (family.source, model.note))))
     if not model.sized:
