@@ -261,7 +261,7 @@ class DTransformerConfig(Sizes):
 
     L     layers
     mask  line 6: one mask, or a cycle of masks that the layers go through (layer l uses mask[(l - 1) % n]);
-          each a Mask or how `parse_mask` spells it
+          each a Mask or how `parse_mask` spells it; those of layers that do not exist are left out
     """
 
     optional: ClassVar[frozenset[str]] = ONE_STACK
@@ -276,7 +276,7 @@ class DTransformerConfig(Sizes):
         if not masks or not all(isinstance(mask, str | Mask) for mask in masks):
             raise self._wrong("mask", "must be one mask or a list of at least one")
         parsed = tuple(parse_mask(mask) if isinstance(mask, str) else mask for mask in masks)
-        self._set(mask=parsed)
+        self._set(mask=parsed[: self.L])
 
     @property
     def remembers(self) -> bool:
