@@ -21,12 +21,13 @@ from transformulary.cli import main
 from transformulary.cli._runs import run_of
 from transformulary.conform.theta import theta_of
 from transformulary.data import corpus
+from transformulary.formats.state import checksum
 from transformulary.models import load
 from transformulary.nn import DTransformer
 from transformulary.paper.settings import TrainingSettings
 from transformulary.pseudocode import FORMATS, text
 from transformulary.train import initial_model, load_state
-from transformulary.train.checkpoint import save_state
+from transformulary.train.checkpoint import raw, save_state
 
 TEXTS = ["abcab bca", "cab", "bca abba ccab"]
 OPTIONS = [
@@ -301,7 +302,9 @@ def rewritten(folder, **changes):
         header = json.loads(file.metadata()["transformulary"])
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     header = {key: value for key, value in (header | changes).items() if value is not None}
-    path.write_bytes(safetensors.torch.save(tensors, {"transformulary": json.dumps(header)}))
+    text = json.dumps(header)
+    digest = checksum(text, [raw(*tensor) for tensor in tensors.items()])
+    path.write_bytes(safetensors.torch.save(tensors, {"transformulary": text, "sha256": digest}))
 
 
 @pytest.mark.parametrize(

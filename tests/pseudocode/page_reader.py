@@ -247,8 +247,18 @@ class Env(dict):
     def masks(self):
         for remark in self.page.remarks:
             rule, which = re.fullmatch(r"Mask_l(.*) for l (.*)", remark).groups()
-            odd = {"odd": "l mod 2 = 1", "even": "l mod 2 = 0"}.get(which, f"l {which}")
-            yield (lambda l, odd=odd: compiled(odd)(self | {"l": l})), compiled(f"rule(Mask{rule})")(RuleOf(self))
+            which = {"odd": "mod 2 = 1", "even": "mod 2 = 0"}.get(which, which)
+            yield (lambda l, which=which: self.holds(which, l)), compiled(f"rule(Mask{rule})")(RuleOf(self))
+
+    def holds(self, which, l):
+        """What is said of layers, of one layer: mod 2 = 1, ≤ 3, ∈ {1, …, 4, 7}, mod 5 ∈ {0, 1}."""
+        if "∈" not in which:
+            return compiled(f"l {which}")(self | {"l": l})
+        what, members = re.fullmatch(r"(.*?)∈ \{(.*)\}", which).groups()
+        runs = re.findall(r"(\d+)(?:, …, (\d+))?", members)
+        return compiled(f"l {what}".strip())(self | {"l": l}) in {
+            n for first, last in runs for n in range(int(first), int(last or first) + 1)
+        }
 
     def call(self, name, arguments):
         if name in self.book.pages:

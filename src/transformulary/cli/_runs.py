@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import isnan
 from pathlib import Path
 from typing import Any
 
+from transformulary.cli._record import PRECISION, clock, recorded
 from transformulary.cli.generate import TOKENS
 from transformulary.errors import CheckpointError
-from transformulary.formats import Defaults, read_floats, read_json, read_metadata
-from transformulary.formats.strict import parse_object
+from transformulary.formats import Defaults, config_of, read_json
+from transformulary.formats.state import NAME
 from transformulary.paper import DTransformerConfig
 from transformulary.paper.practice import Inference, Limits, Practice
 from transformulary.paper.settings import TrainingSettings
@@ -19,9 +19,7 @@ from transformulary.pseudocode.heads import costs
 from transformulary.pseudocode.nodes import Line
 from transformulary.pseudocode.prose import prose
 
-NAME, GENERATION = "training.safetensors", "generation_config.json"
-#: The versions that are read: of the training state, and of what it records.
-FORMAT, RECORD = 2, 1
+GENERATION = "generation_config.json"
 
 
 @dataclass(frozen=True)
@@ -192,44 +190,32 @@ class RunOf:
             )
 
 
-#: What a precision means.
-PRECISION = {
-    "float32": "in float32",
-    "float64": "in float64",
-    "bfloat16": "products in bfloat16, all else in float32",
-}
-
-
 def run_of(folder: str) -> RunOf:
     """The run that a folder records.
 
-    Raises CheckpointError: nothing was trained there, or by a version that recorded less; the message says what is
-    missing.
+    Raises CheckpointError: nothing was trained there, or what it records is not what this version writes (`recorded`).
     """
     path = Path(folder) / NAME
     if not path.is_file():
-        raise CheckpointError(f"{folder} has no {NAME}: no run of `transformulary train` is recorded there.")
-    header = parse_object(read_metadata(path).get("transformulary", "").encode(), f"{path}: the header's text")
-    if header.get("format") != FORMAT:
-        raise CheckpointError(f"{path} has format {header.get('format')!r}; this version reads format {FORMAT}.")
-    match header:
-        case {"record": {"version": int(version)}} if version != RECORD:
-            raise CheckpointError(f"{path} has a record of version {version}; this version reads version {RECORD}.")
-        case {
-            "progress": dict(progress),
-            "config": {"model": dict(model), "training": dict(training)},
-            "about": dict(about),
-            "tokenizer": {"pipeline": str(pipeline), "special": dict(special)},
-            "record": {"corpus": dict(), "sessions": [{"step": 0}, *_]} as record,
-        }:
-            config, settings = DTransformerConfig.from_dict(model), TrainingSettings.from_dict(training)
-            inference, told = _use(Path(folder), config)
-            told |= {"eta": settings.eta}
-            ids = _special(parse_object(pipeline.encode(), f"{path}: its tokenizer"), special)
-            return RunOf(config, settings, progress, record, about, inference, told, ids, _clock(path))
-    raise CheckpointError(
-        f"{path} was written, or begun, by an earlier version: it lacks how many sequences and tokens were learnt "
-        f"from, and when, with what limits and by which versions the run went on. Train anew to have them."
+        where = f"{folder} is a file; name the folder" if Path(folder).is_file() else f"{folder} has no {NAME}"
+        raise CheckpointError(f"{where}: no run of `transformulary train` is recorded there.")
+    header = recorded(path)
+    config = DTransformerConfig.from_dict(header["config"]["model"])
+    if config_of(folder) != config:
+        raise CheckpointError(f"{folder}: config.json is not of the model whose training {NAME} records.")
+    settings = TrainingSettings.from_dict(header["config"]["training"])
+    inference, told = _use(Path(folder), config)
+    told |= {"eta": settings.eta}
+    return RunOf(
+        config=config,
+        settings=settings,
+        progress=header["progress"],
+        record=header["record"],
+        about=header["about"],
+        inference=inference,
+        told=told,
+        special=_special(header["tokenizer"]["pipeline"], header["tokenizer"]["special"]),
+        clock=clock(path, header["progress"]["step"]),
     )
 
 
@@ -239,19 +225,15 @@ def _special(pipeline: dict[str, Any], special: dict[str, str]) -> dict[str, str
     return {role: f"{token} (id {ids[token]})" for role, token in special.items() if token in ids}
 
 
-def _clock(path: Path) -> list[float | None] | None:
-    """The seconds before each step, None where they are not recorded."""
-    numbers = read_floats(path, "clock")
-    return None if numbers is None else [None if isnan(second) else second for second in numbers]
-
-
 def _use(folder: Path, config: DTransformerConfig) -> tuple[Inference, dict[str, float]]:
     """Algorithm 14 as `generate` would run it without options."""
     path = folder / GENERATION
     defaults = Defaults.read(read_json(path) if path.is_file() else {}, config.N_V, path)
     eos = defaults.eos
     if eos is None:
-        eos = [i for i in [read_json(folder / "config.json").get("eos_token_id")] if i is not None]
+        config_json = folder / "config.json"
+        said = {"eos_token_id": read_json(config_json).get("eos_token_id")}
+        eos = Defaults.read(said, config.N_V, config_json).eos or []
     drawn = defaults.filters
     greedy = drawn.tau == 0
     inference = Inference(

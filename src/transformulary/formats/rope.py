@@ -43,11 +43,13 @@ HARMLESS = frozenset({"finetuned"})
 
 def read(theirs: dict[str, Any]) -> dict[str, Any]:
     """base, frequencies and their numbers."""
-    given = _once(theirs, "rope_parameters", theirs, "rope_scaling") or {}
-    if not isinstance(given, dict):
+    given = _once(theirs, "rope_parameters", theirs, "rope_scaling")
+    given = {"rope_type": "default"} if given is None else given
+    if not isinstance(given, dict) or not given:
         raise ConfigError(f"rope_scaling = {given!r} is no table of names and numbers.")
     base = _once(given, THETA, theirs, THETA)
-    kind = _once(given, "rope_type", given, "type") or "default"
+    kind = _once(given, "rope_type", given, "type")
+    kind = "default" if kind is None else kind
     if kind not in KINDS:
         raise ConfigError(f"rope_type = {kind!r} is not computed, only {', '.join(KINDS)}.")
     frequencies, names = KINDS[kind]
@@ -55,7 +57,8 @@ def read(theirs: dict[str, Any]) -> dict[str, Any]:
     numbers = _checked(kind, {name: numbers[name] for name in numbers if name not in (THETA, "rope_type", "type")})
     longest = theirs.get("max_position_embeddings")
     if LENGTH in names:
-        numbers[LENGTH] = theirs.get(LENGTH) or numbers.get(LENGTH) or longest
+        said = (theirs.get(LENGTH), numbers.get(LENGTH), longest)
+        numbers[LENGTH] = next((length for length in said if length is not None), None)
     if kind == "yarn":
         numbers = _yarn(numbers, longest)
     ours = {names[name]: value for name, value in numbers.items() if name in names}
@@ -88,13 +91,12 @@ def _checked(kind: str, numbers: dict[str, Any]) -> dict[str, Any]:
 
 def _yarn(numbers: dict[str, Any], longest: Any) -> dict[str, Any]:
     """YaRN's defaults: the factor is that of the lengths, the attention factor grows with its logarithm."""
-    factor = numbers.get("factor") or (longest / numbers[LENGTH] if longest else None)
+    factor = numbers.get("factor", longest / numbers[LENGTH] if longest else None)
     if factor is None:
         raise ConfigError("rotary positions of type yarn lack factor.")
     one, other = numbers.pop("mscale", 0), numbers.pop("mscale_all_dim", 0)
     attention = _mscale(factor, one) / _mscale(factor, other) if one and other else _mscale(factor, 1)
-    betas = {"beta_fast": numbers.get("beta_fast") or 32, "beta_slow": numbers.get("beta_slow") or 1}
-    return {"attention_factor": attention, **numbers, **betas, "factor": factor}
+    return {"attention_factor": attention, "beta_fast": 32, "beta_slow": 1, **numbers, "factor": factor}
 
 
 def _mscale(factor: float, scale: float) -> float:

@@ -87,7 +87,9 @@ def _refuse_idle(asked: list[str], choose: Mapping[str, Any]) -> None:
             raise ConfigError(f"no line of Algorithm {', '.join(asked)} depends on a choice {name!r}; there, {there}.")
 
 
-def describe(model: Config | Preset, numbers: bool = False, format: str = "text", name: str = "") -> Page:
+def describe(
+    model: Config | Preset, numbers: bool = False, format: str = "text", name: str = "", says: tuple[str, ...] = ()
+) -> Page:
     """What a model costs, every algorithm that it executes, and the functions that they use.
 
     Args:
@@ -95,10 +97,11 @@ def describe(model: Config | Preset, numbers: bool = False, format: str = "text"
         numbers: sizes as the model's numbers, not as symbols.
         format: one of FORMATS.
         name: what to call a model that is no preset.
+        says: what else is to be said of it.
     """
     program = Program(_config(model), numbers)
     boxes = tuple(box(program, name) for name in program.executed)
-    return _whole(boxes, program, program.executed, heads.head(model, name), format)
+    return _whole(boxes, program, program.executed, heads.head(model, name, says), format)
 
 
 def run(config: Config, practice: Practice, format: str = "text", head: Head | None = None) -> Page:

@@ -6,7 +6,6 @@ from typing import Any
 
 from transformulary.paper import (
     Config,
-    ETransformerConfig,
     Preset,
     cache_bytes,
     flops_per_token,
@@ -26,14 +25,13 @@ def counts(config: Config) -> dict[str, Any]:
     """Parameters, FLOPs a token in ell_max tokens, bytes by precision; None where there is no such thing."""
     ell = config.ell_max
     work = flops_per_token(config, ell)
-    encoder = isinstance(config, ETransformerConfig)
     return {
         "parameters": number_of_parameters(config),
         "flops_per_token": {"ell": ell, "matrices": work.matrices, "attention": work.attention},
         "bytes": {
             dtype: {
                 "weights": weight_bytes(config, dtype),
-                "cache": None if encoder else cache_bytes(config, ell, dtype=dtype),
+                "cache": cache_bytes(config, ell, dtype=dtype) or None,
                 "training": None if dtype == "int8" else training_bytes(config, dtype),
             }
             for dtype in PRECISIONS
@@ -41,15 +39,16 @@ def counts(config: Config) -> dict[str, Any]:
     }
 
 
-def head(model: Config | Preset, name: str = "") -> Head:
+def head(model: Config | Preset, name: str = "", says: tuple[str, ...] = ()) -> Head:
     """What is said of a model.
 
     Args:
         model: its config, or a preset, which has a name, a source and notes; of an architecture nothing is counted.
         name: what a config is called.
+        says: what else is said of a config.
     """
     if not isinstance(model, Preset):
-        return Head(name or type(model).__name__, (*costs(model), KEPT), _bytes(model))
+        return Head(name or type(model).__name__, (*costs(model), *map(plain, says), KEPT), _bytes(model))
     family = model.family
     title, said = f"{family.title} ({model.name})", tuple(map(plain, filter(None, (family.source, model.note))))
     if not model.sized:

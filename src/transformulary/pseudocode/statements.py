@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from transformulary.pseudocode.formulas import Formulas, series
+from transformulary.pseudocode.layers import layers
 from transformulary.pseudocode.nodes import (
     Apply,
     Big,
@@ -100,14 +101,11 @@ class _Lines:
             yield from (",", value)
 
     def masks_by_layer(self, s: ast.For, depth: int) -> Iterator[Line]:
-        """Where masks alternate, what Mask_l is: one rule for every remainder of l."""
+        """Where masks differ, what Mask_l is: one rule for all layers that have it."""
         masks, l = cycle(getattr(self.config, "mask", ())), Sym("l")
         if len(masks) < 2 or not any(map(is_cycle, ast.walk(s))):
             return
-        for i, mask in enumerate(masks, 1):
-            which: Parts = (Infix("=", Infix("mod", l, Num(len(masks))), Num(i % len(masks))),)
-            if len(masks) == 2:
-                which = (l, "odd" if i == 1 else "even")
+        for mask, which in layers(masks, self.config.L).items():  # type: ignore[union-attr]
             yield Line("", depth, (self.formula.mask_is(mask, member("Mask", l)), "for", *which))
 
     def loss(self, function: ast.FunctionDef, depth: int) -> Iterator[Line]:

@@ -14,6 +14,7 @@ from torch import Tensor
 from transformulary import __version__
 from transformulary.data import Batches, Corpus, Position, shift
 from transformulary.errors import CheckpointError, ConfigError
+from transformulary.formats.state import RECORD
 from transformulary.nn import DTransformer
 from transformulary.paper.settings import TrainingSettings
 from transformulary.train.checkpoint import State, check_same_run
@@ -214,18 +215,17 @@ class Run:
         self.sessions = list(state.record.get("sessions", []))
         self.measured = state.record.get("measured")
         progress = state.progress
-        self.clock = state.tensors.get("clock", torch.full((progress["step"],), math.nan)).tolist()
-        if len(self.clock) != progress["step"]:
-            raise CheckpointError(f"the training state has {progress['step']} steps and a clock of {len(self.clock)}.")
+        clock = state.tensors.get("clock", torch.full((progress["step"],), math.nan))
+        if clock.shape != (progress["step"],):
+            raise CheckpointError(f"the training state has {progress['step']} steps and a clock of {clock.numel()}.")
+        self.clock = clock.tolist()
+        if 0 < self.settings.steps < progress["step"]:
+            raise ConfigError(f"steps = {self.settings.steps}, and {progress['step']} were made before. Give no fewer.")
         self.step, self.tokens, self._before = progress["step"], progress["tokens"], progress["seconds"]
         position = Position(progress["epoch"], progress["window"])
         self.batches = Batches(
             self.corpus.training, self.batches.ell_max, self.settings.batch, self.settings.seed, position
         )
-
-
-#: The version of what `Run.record` says.
-RECORD = 1
 
 
 def session(step: int, settings: TrainingSettings) -> dict[str, Any]:
