@@ -67,13 +67,13 @@ def page(number: str) -> str:
     changed = models.changes(number, name(number))
     shown = {line.label: line for line in (*practised(number), *box.lines) if line.label}
     labels = sorted(read().lines(number), key=_order)
-    trees = [box, *practised(number), *(line for forms in changed.values() for line in forms)]
+    more = (*practised(number), *(line for forms in changed.values() for line in forms))
     parts = [
         f'<h1>{title(number)}</h1><p class="lead">{prose(summary(number))}.</p>',
         f'<div class="pseudocode">{_linked(html.box(box), labels)}</div>',
         _users(number),
         f'<details class="symbols" open><summary><h2 id="symbols">Symbols</h2></summary>'
-        f"{symbols.legend(number, tuple(trees))}</details>",
+        f"{symbols.legend(number, box, more)}</details>",
         f'<h2 id="lines">Line by line</h2>{_introduction(number)}',
         *(_line(number, label, shown.get(label), changed.get(label, {}), run) for label in labels),
         f"""<h2 id="example">The example</h2>

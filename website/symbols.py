@@ -13,7 +13,7 @@ from transformulary.paper.meanings import MEANINGS
 from transformulary.paper.symbols import APPENDIX, BOXES, OURS, PRACTICE, SYMBOLS, Symbol
 from transformulary.pseudocode.boxes import SETS
 from transformulary.pseudocode.mathml import mathml
-from transformulary.pseudocode.nodes import Fence, Frac, Infix, Node, Num, Power, Sym, Words
+from transformulary.pseudocode.nodes import Box, Fence, Frac, Infix, Node, Num, Power, Sym, Words
 
 #: Symbols that are not in the tables: sets, and names that only formulas use.
 OTHERS = {
@@ -76,22 +76,52 @@ def meaning(name: str, number: str = "") -> str:
     return told or (SYMBOLS[name].meaning if name in SYMBOLS else "")
 
 
-def legend(number: str, tree: Any) -> str:
-    """A list of the symbols of an algorithm; what a symbol's hover shows is its entry here."""
-    names = [name for name in dict.fromkeys(printed(tree)) if meaning(name, number)]
-    return f'<dl class="legend">{"".join(_entry(name, number) for name in names)}</dl>'
+def legend(number: str, box: Box, others: Any = ()) -> str:
+    """A list of the symbols of a box, and of other trees; what a symbol's hover shows is its entry here."""
+    names = [name for name in dict.fromkeys(printed((box, others))) if meaning(name, number)]
+    return f'<dl class="legend">{"".join(_entry(name, number, stated(box)) for name in names)}</dl>'
 
 
-def _entry(name: str, number: str) -> str:
+def stated(box: Box) -> dict[str, Infix]:
+    """Symbol -> what the head of a box says that it is in: gamma ∈ R^{d_e}; of a family, each of its members."""
+    found: dict[str, Infix] = {}
+    for row in (row for _, rows in box.head for row in rows):
+        before: list[Sym] = []
+        for part in row.parts:
+            match part:
+                case Sym():
+                    before.append(part)
+                case Infix("∈", Sym() as last, space):
+                    for symbol in (*before, last):
+                        found.setdefault(symbol.name, Infix("∈", symbol, space))
+                    before = []
+                case text if text != ",":
+                    before = []
+    return found
+
+
+def _entry(name: str, number: str, stated: dict[str, Infix]) -> str:
     symbol = SYMBOLS.get(name) if (number, name) not in MEANINGS else None
-    return f'<div id="symbol-{name}">{_said(name, mathml(Sym(name)), meaning(name, number), symbol)}</div>'
+    space = shown(stated[name]) if name in stated else _usual(symbol)
+    return f'<div id="symbol-{name}">{_said(name, mathml(Sym(name)), meaning(name, number), space, symbol)}</div>'
 
 
-def _said(name: str, drawn: str, meaning: str, symbol: Symbol | None) -> str:
+def shown(member: Infix) -> str:
+    """∈ V, or x_n ∈ V* of a family."""
+    alone = isinstance(member.left, Sym) and not (member.left.low or member.left.high)
+    return f"∈ {mathml(member.right)}" if alone else mathml(member)
+
+
+def _usual(symbol: Symbol | None) -> str:
+    """The set that the tables of symbols have."""
+    return f"∈ {_space(symbol.space)}" if symbol and symbol.space else ""
+
+
+def _said(name: str, drawn: str, meaning: str, space: str, symbol: Symbol | None) -> str:
     """How a symbol is drawn and spelled, what it means, where it is from, what others call it."""
-    space = f'<span class="space">∈ {_space(symbol.space)}</span>' if symbol and symbol.space else ""
+    shown = f'<span class="space">{space}</span>' if space else ""
     others = f'<span class="others">{_others(symbol)}</span>' if symbol and symbol.others else ""
-    return f"<dt>{drawn}<code>{escape(name)}</code></dt><dd>{escape(meaning)} {space}{others}</dd>"
+    return f"<dt>{drawn}<code>{escape(name)}</code></dt><dd>{escape(meaning)} {shown}{others}</dd>"
 
 
 def _others(symbol: Symbol) -> str:
@@ -144,7 +174,7 @@ def _table(rows: tuple[Symbol, ...]) -> str:
 
 def _row(symbol: Symbol) -> str:
     drawn = mathml(Sym(symbol.name)) if symbol.name.isidentifier() else escape(symbol.unicode)
-    said = _said(symbol.name, drawn, symbol.meaning, symbol)
+    said = _said(symbol.name, drawn, symbol.meaning, _usual(symbol), symbol)
     return f'<div id="{anchor(symbol.name)}" data-title="{escape(symbol.name)}">{said}</div>'
 
 

@@ -109,6 +109,19 @@ def test_optimisers_are_pytorchs(name):
         np.testing.assert_allclose(array, tensor.detach().numpy(), rtol=0, atol=1e-12)
 
 
+def test_clipping_is_pytorchs_without_its_millionth():
+    """PyTorch divides by the norm plus 1e-6; ours by the norm, which is then exactly the largest that is allowed."""
+    gradient = torch.tensor([3.0, 4.0], dtype=torch.float64)
+    theirs, ours = (torch.zeros(2, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    theirs.grad, ours.grad = gradient.clone(), gradient.clone()
+
+    torch.nn.utils.clip_grad_norm_([theirs], 1.0)
+    clip_gradient([ours], 1.0)
+
+    torch.testing.assert_close(ours.grad, gradient / 5, rtol=1e-15, atol=0)
+    torch.testing.assert_close(theirs.grad, gradient / (5 + 1e-6), rtol=1e-15, atol=0)
+
+
 def test_what_decays_and_what_is_an_embedding():
     """Matrices decay, W_p and vectors do not; W_e and W_p may have another rate."""
     parameters = theta()
@@ -144,6 +157,18 @@ def test_rates_are_the_fast_trainers(given):
     ours = [oracle.learning_rate(i, 0.3, settings.practice(20), clock) for i in range(20)]
 
     assert pytest.approx([train.learning_rate(settings, i + 1, clock[i]) for i in range(20)], rel=1e-14) == ours
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "linear"])
+@pytest.mark.parametrize("warmup", [0, 4])
+def test_after_the_last_step_the_rate_stays_at_its_floor(schedule, warmup):
+    """Algorithm 13e is the fast trainer's schedule beyond N_total too, where a run goes on."""
+    settings = TrainingSettings(eta=0.3, steps=8, warmup=warmup, schedule=schedule, floor=0.25)
+
+    rates = [oracle.learning_rate(i, 0.3, settings.practice(20), ()) for i in range(20)]
+
+    assert pytest.approx([train.learning_rate(settings, i + 1) for i in range(20)], rel=1e-14) == rates
+    assert pytest.approx([0.3 if schedule == "constant" else 0.075] * 12, rel=1e-14) == rates[8:]
 
 
 @pytest.mark.parametrize("ell_max", [2, 3, 50])

@@ -1,16 +1,31 @@
 """Parameters by name, declared zeros, and derivatives."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 
+from pseudocode.published import CONFIGS
 from strategies import d_configs, seeds
 from transformulary import oracle
 from transformulary.errors import AlgorithmError
 from transformulary.oracle import Theta, Zero, derivative, gradient, random_theta
-from transformulary.paper import leaves, parameters
+from transformulary.paper import SLOTS, leaves, number_of_parameters, parameters
+from transformulary.paper.parameters import POSITIONAL
+
+
+@pytest.mark.parametrize("name", [*CONFIGS, "a variant"])
+def test_every_number_is_counted(name, monkeypatch):
+    """The count of a model is how many numbers its parameters are, a variant's too, which only declares its own."""
+    monkeypatch.setitem(SLOTS, "positions", (*SLOTS["positions"], "alibi"))
+    monkeypatch.setitem(POSITIONAL, "alibi", {"a[H]": "1"})
+    config = CONFIGS[name] if name in CONFIGS else replace(CONFIGS["GPT-2"], positions="alibi")
+
+    theta = random_theta(config, np.random.default_rng(0))
+
+    assert sum(a.size for a in theta.leaves()) == number_of_parameters(config)
 
 
 @given(d_configs(), seeds)

@@ -9,7 +9,7 @@ from website.example import CHOICES, example
 from transformulary.oracle.source import read
 from transformulary.paper.presets import preset
 from transformulary.paper.symbols import SYMBOLS
-from transformulary.pseudocode import boxes, numbers, render
+from transformulary.pseudocode import boxes, numbers, render, text
 from transformulary.pseudocode.boxes import papers_lines
 from transformulary.pseudocode.diff import between
 
@@ -75,6 +75,51 @@ def test_every_printed_symbol_is_explained(number):
     printed = symbols.printed((*render(number).what.boxes, *algorithms.practised(number)))
 
     assert [name for name in dict.fromkeys(printed) if not symbols.meaning(name, number)] == []
+
+
+def sets_of(box):
+    """Symbol -> the set that the text of a box's head has after its ∈; "γ, β ∈ S" says it of both."""
+    sets = {}
+    for row in (text.line(row).strip() for _, rows in box.head for row in rows):
+        before = []
+        for part in filter(None, re.split(r", |; | for |^for |: |:$", row.partition("; column")[0])):
+            symbol, _, space = part.partition(" ∈ ")
+            before = [*before, symbol]
+            if space:
+                sets |= {name: space for name in before if name not in sets}
+                before = []
+    return sets
+
+
+@pytest.mark.parametrize("number", numbers())
+def test_the_legend_agrees_with_the_box(number):
+    """Where a box says what a symbol is in, the list beside it says the same, and nothing else."""
+    box = render(number).what.boxes[0]
+    entries = dict(re.findall(r'<div id="symbol-(\w+)">(.*?)</div>', symbols.legend(number, box)))
+
+    stated = symbols.stated(box)
+
+    assert {text.text(member.left): text.text(member.right) for member in stated.values()} == sets_of(box)
+    for name, member in stated.items():
+        assert [symbols.shown(member)] == re.findall(r'<span class="space">(.*?)</span>', entries[name])
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "says"),
+    [
+        ("9", "gamma", "γ ∈ ℝ^{d_f}"),
+        ("9", "W_u", "W_u ∈ ℝ^{N_V×d_f}"),
+        ("4", "W_v", "W_v ∈ ℝ^{d_out×d_z}"),
+        ("3", "W_q", "W_q ∈ ℝ^{d_attn×d_in}"),
+        ("5", "X", "X ∈ ℝ^{d_x×ℓ_x}"),
+        ("12", "x", "x_n ∈ V*"),
+        ("13b", "x", "x_n ∈ V*"),
+        ("1", "v", "v ∈ V"),
+    ],
+)
+def test_sets_that_are_an_algorithms_own(number, name, says):
+    """Where an algorithm has a symbol in another set than the tables of symbols, its list has that set."""
+    assert says == text.text(symbols.stated(render(number).what.boxes[0])[name])
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama-3", "gopher"])

@@ -6,20 +6,36 @@ Each rule lists its violations in a function of the source; it is tested on the 
 import ast
 import io
 import re
+from textwrap import indent
 from tokenize import COMMENT, generate_tokens
 
 import pytest
 
+from pseudocode.published import CONFIGS
 from transformulary.oracle import notation
 from transformulary.oracle.source import FILES, INDICES, comments, read
-from transformulary.paper import PRACTICES, SLOTS
+from transformulary.paper import PRACTICES, SLOTS, Inference, Training, parameters
 from transformulary.paper.masks import MASKS
-from transformulary.pseudocode.specialise import is_size, order
+from transformulary.paper.parameters import POSITIONAL, split
+from transformulary.pseudocode.formulas import OPERATORS, Formulas
+from transformulary.pseudocode.specialise import annotation, choice, is_size, order
 
 BUILTINS = {"len", "sum", "range", "list", "max", "min"}
 HELPERS = {"W_qkv", "gradient", "norm", "matrices", "embeddings", "Mask", *(kind.__name__ for kind in MASKS.values())}
 #: Lists of tokens that an algorithm writes token by token, as the paper does.
 WRITTEN = {"x_tilde"}
+#: What a model and its practice choose, and what parameters are called.
+CHOICES = {
+    name for kind in (*CONFIGS.values(), Training(), Inference()) for name in (*vars(kind), "dropout", "decoupled")
+}
+TABLES = [*map(parameters, CONFIGS.values()), *POSITIONAL.values()]
+PARAMETERS = {
+    split(name)[0]
+    for table in TABLES
+    for shapes in (table, *table.values())
+    if isinstance(shapes, dict)
+    for name in shapes
+}
 
 
 def unnumbered(function, label):
@@ -37,7 +53,7 @@ def unnumbered(function, label):
 
 
 def out_of_order(function, label):
-    """Numbers grow down the text; the branches of a choice may share one."""
+    """Numbers grow down the text, none comes twice; the branches of a choice may share one."""
     yield from _out_of_order(function.body, label, (0, ""))[1]
 
 
@@ -46,8 +62,8 @@ def _out_of_order(body, label, before):
     wrong = []
     for statement in body:
         number = order(label(statement) or "0")
-        if number < before and label(statement):
-            wrong.append(f"{number} after {before}: {ast.unparse(statement)}")
+        if number <= before and label(statement):
+            wrong.append(f"{label(statement)} after {before[0]}{before[1]}: {ast.unparse(statement)}")
         ends = [
             _out_of_order(getattr(statement, block, []), label, max(before, number)) for block in ("body", "orelse")
         ]
@@ -85,24 +101,99 @@ def other_indices(function, label):
 
 
 def changes_in_place(function, label):
-    """A value is bound anew, not changed."""
+    """A value is bound anew, to one name or several, not changed."""
     for node in ast.walk(function):
-        if isinstance(node, ast.AugAssign):
+        if isinstance(node, ast.AugAssign | ast.Delete):
             yield f"changed in place: {ast.unparse(node)}"
-        entry = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript)
-        if entry and ast.unparse(node.targets[0]).partition("[")[0] not in WRITTEN:
-            yield f"changed in place: {ast.unparse(node)}"
+        if isinstance(node, ast.Assign):
+            bound = node.targets[0].elts if isinstance(node.targets[0], ast.Tuple) else [node.targets[0]]
+            if len(node.targets) > 1 or not all(isinstance(t, ast.Name) or _written(t) for t in bound):
+                yield f"changed in place: {ast.unparse(node)}"
+
+
+def _written(target):
+    return isinstance(target, ast.Subscript) and ast.unparse(target).partition("[")[0] in WRITTEN
 
 
 def hidden_choices(function, label):
-    """Conditions are about the choices (or an optional hyperparameter), or end the algorithm; nothing else decides."""
+    """Choices are the config's, or of an optional hyperparameter; data end a loop, or a text in a numbered line."""
+    optional = {f"{a.arg} is not None" for a in function.args.kwonlyargs}
+    told = [n for n in ast.walk(function) if isinstance(n, ast.If) and ast.unparse(n.test) in optional]
+    not_printed = {id(part) for n in told for part in ast.walk(n)}
     for node in ast.walk(function):
-        ends = isinstance(node, ast.If) and len(node.body) == 1 and isinstance(node.body[0], ast.Return)
-        chooses = isinstance(node, ast.If) and re.match(r"(c|how)\.\w+|\w+ is not None", ast.unparse(node.test))
-        if isinstance(node, ast.If) and not ends and not chooses:
+        decides = isinstance(node, ast.If | ast.IfExp) and choice(node.test) is None
+        if decides and id(node) not in not_printed and not _ends(node, label):
             yield f"not the config's: if {ast.unparse(node.test)}"
-        if isinstance(node, ast.Try | ast.With | ast.Match | ast.Break | ast.Continue | ast.NamedExpr):
-            yield f"no line of the paper: {ast.unparse(node)}"
+        if isinstance(node, ast.For | ast.While) and node.orelse:
+            yield f"else of a loop: {ast.unparse(node.orelse[0])}"
+
+
+def _ends(node, label):
+    """Whether a choice is a line that returns where data are in a set of the config's: if y in how.stop."""
+    test, body = node.test, node.body
+    returns = isinstance(node, ast.If) and not node.orelse and isinstance(body[0], ast.Return) and label(body[0])
+    found = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.In)
+    return returns and found and choice(test.comparators[0]) is not None
+
+
+def no_lines(function, label):
+    """What stands in an algorithm is an assignment, a loop, a choice, a loss or a return."""
+    for statement in statements(function):
+        text = isinstance(statement, ast.Expr) and isinstance(getattr(statement.value, "value", None), str)
+        if not text and not isinstance(
+            statement, ast.Assign | ast.AugAssign | ast.For | ast.While | ast.If | ast.FunctionDef | ast.Return
+        ):
+            yield f"no line of the paper: {ast.unparse(statement)}"
+
+
+def without_notation(function, label):
+    """Whatever a formula is made of is printed, all of it."""
+    conditions = {
+        id(part) for n in ast.walk(function) if isinstance(n, ast.If | ast.IfExp) for part in ast.walk(n.test)
+    }
+    for node in ast.walk(ast.Module(function.body, [])):
+        known = hasattr(Formulas, type(node).__name__) or isinstance(node, (*LINES, ast.IfExp, ast.Slice, ast.Starred))
+        if isinstance(node, ast.expr) and id(node) not in conditions and (not known or _lost(node)):
+            yield f"there is no notation for {ast.unparse(node)}"
+
+
+#: What `statements` prints as lines.
+LINES = (ast.ListComp, ast.GeneratorExp)
+
+
+def _lost(node):
+    """Whether print would leave out a part of an expression."""
+    match node:
+        case ast.UnaryOp():
+            return not isinstance(node.op, ast.USub)
+        case ast.BinOp():
+            return type(node.op) not in (*OPERATORS, ast.Mult, ast.Div, ast.Pow, ast.FloorDiv)
+        case ast.Compare():
+            return len(node.ops) > 1 or type(node.ops[0]) not in OPERATORS
+        case ast.Slice():
+            return node.step is not None
+        case ast.Call():
+            return bool(node.keywords)
+        case ast.ListComp() | ast.GeneratorExp():
+            return len(node.generators) > 1 or bool(node.generators[0].ifs)
+        case ast.SetComp():
+            return len(node.generators) > 1 or len(node.generators[0].ifs) != 1
+    return False
+
+
+def foreign_attributes(function, label):
+    """What has a dot is a choice, a parameter, a transpose or a size."""
+    sizes = {id(n) for s in statements(function) if is_size(s) for n in ast.walk(s)}
+    thetas = {a.arg for f in ast.walk(function) if isinstance(f, ast.FunctionDef) for a in _arguments(f)}
+    for node in ast.walk(ast.Module(function.body, [])):
+        if isinstance(node, ast.Attribute) and node.attr != "T" and id(node) not in sizes:
+            of = getattr(node.value, "id", "")
+            if not ((of in ("c", "how") and node.attr in CHOICES) or (of in thetas and node.attr in PARAMETERS)):
+                yield f"neither choice nor parameter: {ast.unparse(node)}"
+
+
+def _arguments(function):
+    return (a for a in (*function.args.posonlyargs, *function.args.args) if annotation(a) == "Theta")
 
 
 def foreign_letters(function, label):
@@ -121,19 +212,58 @@ RULES = [
     other_indices,
     changes_in_place,
     hidden_choices,
+    no_lines,
+    without_notation,
+    foreign_attributes,
     foreign_letters,
 ]
 
-BROKEN = {
-    unnumbered: "def f(x, c):\n    y = x + x\n    return y",
-    out_of_order: "def f(x, c):\n    y = x + x  # 2\n    y = y + x  # 1\n    return y",
-    foreign_calls: "def f(x, c):\n    y = np.abs(x)  # 1\n    return y",
-    choices_not_passed_on: "def f(x, c):\n    y = layer_norm(x, x, x)  # 1\n    return y",
-    other_indices: "def f(x, c):\n    y = [x[j] for j in range(3)]  # 1\n    return y",
-    changes_in_place: "def f(x, c):\n    x += 1  # 1\n    return x",
-    hidden_choices: "def f(x, c):\n    if len(x) > 3:\n        x = x  # 1\n    return x",
-    foreign_letters: "def f(x, c):\n    γ = x  # 1\n    return γ",
-}
+#: (rule, lines of an algorithm that break it, what is said)
+BROKEN = [
+    (unnumbered, "m = e + e", "no number: m = e + e"),
+    (out_of_order, "m = e + e  # 2\nm = m + e  # 1", "1 after 2: m = m + e"),
+    (out_of_order, "m = e + e  # 1\nm = m + e  # 1", "1 after 1: m = m + e"),
+    (foreign_calls, "m = np.abs(e)  # 1", "unknown function: np.abs(e)"),
+    (choices_not_passed_on, "m = layer_norm(e, e, e)  # 1", "without c: layer_norm(e, e, e)"),
+    (other_indices, "m = [e[j] for j in range(3)]  # 1", "not an index letter: j"),
+    (changes_in_place, "e += 1  # 1", "changed in place: e += 1"),
+    (changes_in_place, "e[0] = 1  # 1", "changed in place: e[0] = 1"),
+    (changes_in_place, "e[0], m = (m, m)  # 1", "changed in place: e[0], m = (m, m)"),
+    (changes_in_place, "e.a = 3  # 1", "changed in place: e.a = 3"),
+    (changes_in_place, "m = k = e  # 1", "changed in place: m = k = e"),
+    (changes_in_place, "del e[0]  # 1", "changed in place: del e[0]"),
+    (no_lines, "del e[0]  # 1", "no line of the paper: del e[0]"),
+    (no_lines, "with e:\n    m = e  # 1", "no line of the paper: with e:\n    m = e"),
+    (hidden_choices, "if len(e) > 3:\n    m = e + e  # 1", "not the config's: if len(e) > 3"),
+    (hidden_choices, "if c.eps and len(e) > 3:\n    m = e + e  # 1a", "not the config's: if c.eps and len(e) > 3"),
+    (hidden_choices, "if len(e) > 3:\n    return e", "not the config's: if len(e) > 3"),
+    (hidden_choices, "if len(e) > 3:\n    return e  # 1", "not the config's: if len(e) > 3"),
+    (hidden_choices, "if e in how.stop:\n    return e", "not the config's: if e in how.stop"),
+    (hidden_choices, "if e is not None:\n    m = e + e  # 1", "not the config's: if e is not None"),
+    (
+        hidden_choices,
+        "if k is not None and len(e) > 3:\n    m = e + e  # 1",
+        "not the config's: if k is not None and len(e) > 3",
+    ),
+    (hidden_choices, "m = e if len(e) > 3 else -e  # 1", "not the config's: if len(e) > 3"),
+    (hidden_choices, "m = e if len(e) > 3 else -e", "not the config's: if len(e) > 3"),
+    (hidden_choices, "for t in range(3):  # 1\n    m = e  # 2\nelse:\n    m = -e  # 3", "else of a loop: m = -e"),
+    (without_notation, "m = e or -e  # 1", "there is no notation for e or -e"),
+    (without_notation, "m = ~e  # 1", "there is no notation for ~e"),
+    (without_notation, "m = e ^ e  # 1", "there is no notation for e ^ e"),
+    (without_notation, "m = 0 < e < 1  # 1", "there is no notation for 0 < e < 1"),
+    (without_notation, "m = e[::2]  # 1", "there is no notation for ::2"),
+    (without_notation, "m = sum(e, start=1)  # 1", "there is no notation for sum(e, start=1)"),
+    (
+        without_notation,
+        "m = [e[t] for t in range(3) if e[t] > 0]  # 1",
+        "there is no notation for [e[t] for t in range(3) if e[t] > 0]",
+    ),
+    (foreign_attributes, "m = e.real  # 1", "neither choice nor parameter: e.real"),
+    (foreign_attributes, "m = theta.real  # 1", "neither choice nor parameter: theta.real"),
+    (foreign_attributes, "m = c.nothing * e  # 1", "neither choice nor parameter: c.nothing"),
+    (foreign_letters, "γ = e  # 1", "not ASCII: γ"),
+]
 
 
 def statements(function):
@@ -158,15 +288,20 @@ def test_the_oracle_keeps(rule):
     assert violations == []
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_a_text_that_breaks(rule):
-    """Each rule notices a text that breaks it."""
-    text = BROKEN[rule]
-    labels = {k: found[1] for k, row in enumerate(text.splitlines(), 1) if (found := re.search(r"# (\d+)", row))}
+@pytest.mark.parametrize(("rule", "lines", "said"), BROKEN, ids=[lines.splitlines()[0] for _, lines, _ in BROKEN])
+def test_lines_that_break(rule, lines, said):
+    """Each rule refuses lines that break it, and says what it is that it refuses."""
+    text = "def f(e, /, theta: Theta, c, how, *, k=None):\n" + indent(lines, "    ")
+    labels = {i: found[1] for i, row in enumerate(text.splitlines(), 1) if (found := re.search(r"# (\d+\w?)", row))}
 
     violations = list(rule(ast.parse(text).body[0], lambda node: labels.get(node.end_lineno)))
 
-    assert violations
+    assert violations == [said]
+
+
+def test_every_rule_refuses_something():
+    """No rule is without lines that break it."""
+    assert {rule for rule, _, _ in BROKEN} == set(RULES)
 
 
 def test_numbers_stand_at_statements():

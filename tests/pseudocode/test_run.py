@@ -150,6 +150,17 @@ def test_what_is_off_leaves_no_trace(name, form):
         assert "Adam" not in page.replace("AdaGrad", "")
 
 
+def test_a_constant_rate_has_no_way_down():
+    """No line of Algorithm 13e computes what none reads: without a way down it has none, without a way up no lines."""
+    up = run(CONFIG, Practice(training=replace(USUAL, N_warmup=5, N_total=9, T_total=3.0, schedule="constant")))
+    flat = run(CONFIG, Practice(training=replace(USUAL, N_total=9, T_total=3.0, schedule="constant")))
+
+    rate = up.partition("Algorithm 13e")[2].partition("Algorithm")[0]
+    assert [row[:4].strip() for row in rate.splitlines() if row[4:6] == "  " and row[:4].strip()] == ["3", "4", "5"]
+    assert "learning_rate" not in flat
+    assert "clock" not in flat
+
+
 def test_the_paper_is_the_default():
     """Without practice a run is the paper's: the lines of Algorithms 13 and 14 are printed as they are there."""
     page = run(CONFIG, Practice())

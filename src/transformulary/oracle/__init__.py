@@ -18,7 +18,7 @@ _HOME = {
     "transformers": ["EDTransformer", "ETransformer", "DTransformer"],
     "learning": [
         "AdaGrad", "Adam", "RMSProp", "batches", "chunks", "learning_rate", "momentum", "update",
-        "OPTIMISER", "MEMORY", "SCHEDULE",
+        "OPTIMISER", "MEMORY", "DESCENT",
     ],
     "procedures": ["EDTraining", "ETraining", "DTraining", "DInference", "EDInference"],
     "theta": ["Theta", "Zero", "random_theta", "theta_from", "gradient", "derivative"],

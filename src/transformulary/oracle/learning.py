@@ -94,15 +94,20 @@ def Adam(g: Theta, omega: Any, i: Position, /, how: Training) -> tuple[Theta, tu
 def learning_rate(i: Position, /, eta: float, how: Training, clock: Sequence[float]) -> float:
     """eta <- learning_rate(i | eta): the rate of step i, the lower of the way up to eta and the way down.
 
+    After the last step of the way down it stays at its floor.
+
     clock:  the seconds of training before each step, where the rate follows the clock
     """
-    if how.N_total:
-        a = max(0, (i + 1 - how.N_warmup) / (how.N_total + 1 - how.N_warmup))  # 1
+    if how.schedule == "constant":
+        a = 1  # 3
     else:
-        a = 0  # 1
-    if how.T_total:
-        a = min(1, max(a, clock[i] / how.T_total))  # 2
-    a = how.eta_floor + (1 - how.eta_floor) * SCHEDULE[how.schedule](a)  # 3
+        if how.N_total:
+            a = min(1, max(0, (i + 1 - how.N_warmup) / (how.N_total + 1 - how.N_warmup)))  # 1
+        else:
+            a = 0  # 1
+        if how.T_total:
+            a = min(1, max(a, clock[i] / how.T_total))  # 2
+        a = how.eta_floor + (1 - how.eta_floor) * DESCENT[how.schedule](a)  # 3
     if how.N_warmup and how.T_total:
         a = min(a, max((i + 1) / how.N_warmup, 10 * clock[i] / how.T_total))  # 4
     elif how.N_warmup:
@@ -145,7 +150,8 @@ def update(
         g = g + how.decay * matrices(theta)  # 4
     if how.eta_embedding != 1:
         g = g + (how.eta_embedding - 1) * embeddings(g)  # 5
-    eta = learning_rate(i, eta, how, clock)  # 6
+    if how.schedule != "constant" or how.N_warmup:
+        eta = learning_rate(i, eta, how, clock)  # 6
     theta = theta - eta * g  # 7
     return theta, omega  # 8
 
@@ -164,8 +170,7 @@ MEMORY: dict[str, Callable[[float], Any]] = {
     "adamw": lambda zero: (zero, zero),
 }
 #: Height of the rate above its floor, from 1 to 0, after a part a of the way down.
-SCHEDULE: dict[str, Callable[[float], Any]] = {
-    "constant": lambda a: 1,
+DESCENT: dict[str, Callable[[float], Any]] = {
     "cosine": lambda a: (1 + cos(pi * a)) / 2,
     "linear": lambda a: 1 - a,
 }

@@ -90,7 +90,7 @@ def EDTraining(
                 theta = theta - eta * gradient(loss, theta)  # 6
         if how.loss == "tokens":
             g = g / sum(len(x[n]) - 1 for n in B)  # 7a
-        if how.loss == "sequences":
+        elif how.loss == "sequences":
             g = g / len(B)  # 7a
         if how.N_steps:
             theta, omega = update(theta, omega, g, i, eta, how, clock)  # 7b
@@ -157,7 +157,7 @@ def ETraining(
                 theta = theta - eta * gradient(loss, theta)  # 10
         if how.loss == "tokens":
             g = g / max(1, N_tokens)  # 11a
-        if how.loss == "sequences":
+        elif how.loss == "sequences":
             g = g / len(x)  # 11a
         if how.N_steps:
             theta, omega = update(theta, omega, g, i, eta, how, clock)  # 11b
@@ -219,7 +219,7 @@ def DTraining(
                 theta = theta - eta * gradient(loss, theta)  # 6
         if how.loss == "tokens":
             g = g / sum(len(x[n]) - 1 for n in range(len(x)))  # 7a
-        if how.loss == "sequences":
+        elif how.loss == "sequences":
             g = g / len(x)  # 7a
         if how.N_steps:
             theta, omega = update(theta, omega, g, i, eta, how, clock)  # 7b

@@ -15,11 +15,13 @@ Sources: Algorithms 4, 5 and 8 to 10 and equation (4) of arXiv:2207.09238.
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 from transformulary.errors import ConfigError
 from transformulary.paper.config import Config, DTransformerConfig, EDTransformerConfig, ETransformerConfig
 from transformulary.paper.masks import Mask
+from transformulary.paper.parameters import POSITIONAL, leaves
 
 #: Bytes of one number.
 BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
@@ -66,9 +68,8 @@ def _heads(c: Config) -> int:
 
 
 def _self_attention(c: Config) -> int:
-    """|W| with what relative positions (W_r, u, v) or buckets (B) add in self-attention."""
-    positional = {"relative": c.d_attn * (c.d_e + 2), "bucketed": 32}
-    return _heads(c) + c.H * positional.get(c.positions, 0)
+    """|W| with what positions add in self-attention, as the table of parameters declares it."""
+    return _heads(c) + sum(n * prod(shape) for _, n, shape in leaves(POSITIONAL.get(c.positions, {}), c))
 
 
 def _mlp(c: Config, one: int, two: int, gate: int) -> int:

@@ -17,6 +17,7 @@ PRACTICES: dict[str, tuple[str, ...]] = {
     "optimiser": ("sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"),
     "memory": ("momentum", "rmsprop", "adagrad", "adam", "adamw"),
     "schedule": ("constant", "cosine", "linear"),
+    "descent": ("cosine", "linear"),
     "loss": ("sum", "tokens", "sequences"),
     "masking": ("paper", "bert"),
 }
