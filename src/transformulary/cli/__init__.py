@@ -209,7 +209,14 @@ def _complain(name: str, message: str) -> int:
 
 
 def _describe(error: OSError) -> str:
-    return f"{error.strerror}: {error.filename}" if error.filename and error.strerror else str(error)
+    """What went wrong, and with which file; what names none and stays in the buffer was written to stdout."""
+    file = error.filename
+    if not file:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            file = "standard output"
+    return f"{error.strerror}: {file}" if file and error.strerror else str(error)
 
 
 def standard_input(instead: str) -> bytes:
