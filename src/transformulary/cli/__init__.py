@@ -11,6 +11,7 @@ Exit status: 0 done; 1 a bug of ours, with its traceback; 2 something the user c
 """
 
 import argparse
+import errno
 import gc
 import os
 import sys
@@ -35,6 +36,8 @@ VERBS = {
 READING = VERBS["Read the algorithms"]
 #: Characters of the longest complaint: a value that the user's file gives may be of any length.
 MOST = 1000
+#: What only writing can meet: all that we write to files names the file, what is printed names none.
+FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
 
 #: What a verb that runs a model takes for one: all that `formats.open_source` finds.
 MODEL_HELP = "a model: a folder, a file (GGUF too), or the name of one in the Hugging Face cache"
@@ -209,13 +212,7 @@ def _complain(name: str, message: str) -> int:
 
 
 def _describe(error: OSError) -> str:
-    """What went wrong, and with which file; what names none and stays in the buffer was written to stdout."""
-    file = error.filename
-    if not file:
-        try:
-            sys.stdout.flush()
-        except OSError:
-            file = "standard output"
+    file = error.filename or ("standard output" if error.errno in FULL else "")
     return f"{error.strerror}: {file}" if file and error.strerror else str(error)
 
 
