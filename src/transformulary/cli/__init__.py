@@ -15,6 +15,7 @@ import errno
 import gc
 import os
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
@@ -55,7 +56,16 @@ FOOT = """
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command (default: the one in sys.argv) and return its exit status; raises only what is a bug."""
-    verb, *rest = (sys.argv[1:] if argv is None else argv) or ["--help"]
+    threads = set(threading.enumerate())
+    status = _main((sys.argv[1:] if argv is None else argv) or ["--help"])
+    if any(not thread.daemon for thread in set(threading.enumerate()) - threads):
+        sys.stderr.flush()
+        os._exit(status)  # Python would wait for threads that code of the user's has left, perhaps for ever
+    return status
+
+
+def _main(words: Sequence[str]) -> int:
+    verb, *rest = words
     name = f"transformulary {verb}" if verb in all_verbs() else "transformulary"
     _open_closed_streams()
     _speak_utf8()
