@@ -141,6 +141,8 @@ class Lockstep:
         rounded = ours + projection.noise.get(path, 0)
         if np.shape(theirs) != np.shape(ours) or np.array_equal(rounded, ours):
             return
+        if not (finite(theirs) and finite(rounded)):  # the precision has no number so large: nothing can be told
+            return
         logs = path == "10.11" and min(v.min() for v in (ours, theirs, rounded)) > 0
         scaled: Callable[[Array], Array] = log_probabilities if logs else np.asarray
         compute: Compute = self._again

@@ -38,7 +38,8 @@ KINDS: dict[str, tuple[str, dict[str, str]]] = {
 NEEDED = {"linear": ["factor"], "dynamic": ["factor"], "llama3": ["factor", "low_freq_factor", "high_freq_factor"]}
 #: What else may stand there, and the only value that we compute.
 REQUIRED = {"partial_rotary_factor": 1.0, "truncate": True}
-HARMLESS = frozenset({"finetuned"})
+#: What else may stand there and changes nothing: theirs of dynamic frequencies is max_position_embeddings.
+HARMLESS = {kind: {"finetuned"} | ({LENGTH} if kind == "dynamic" else set()) for kind in KINDS}
 
 
 def read(theirs: dict[str, Any]) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def read(theirs: dict[str, Any]) -> dict[str, Any]:
     if kind not in KINDS:
         raise ConfigError(f"rope_type = {kind!r} is not computed, only {', '.join(KINDS)}.")
     frequencies, names = KINDS[kind]
-    numbers = {name: value for name, value in given.items() if value is not None and name not in HARMLESS}
+    numbers = {name: value for name, value in given.items() if value is not None and name not in HARMLESS[kind]}
     numbers = _checked(kind, {name: numbers[name] for name in numbers if name not in (THETA, "rope_type", "type")})
     longest = theirs.get("max_position_embeddings")
     if LENGTH in names:
