@@ -83,6 +83,62 @@ def test_writing_that_fails_changes_nothing(tmp_path):
     assert [path] == list(tmp_path.iterdir())
 
 
+def test_a_link_stays(tmp_path):
+    """The file that a link leads to is replaced, there already or not, and the link stays."""
+    link, target = tmp_path / "link", tmp_path / "folder" / "target"
+    link.symlink_to("folder/target")
+
+    for data in ("first", "second"):
+        write_atomically(link, data)
+
+        assert link.is_symlink()
+        assert data == target.read_text()
+        assert [target] == list(target.parent.iterdir())
+
+
+def test_what_is_no_file_is_written_to(tmp_path):
+    """A pipe gets the data and stays a pipe."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+
+    write_atomically(pipe, "data")
+
+    assert b"data" == os.read(reader, 100)
+    assert pipe.is_fifo()
+    os.close(reader)
+
+
+TO_STDOUT = """
+from transformulary.files import write_atomically
+print("before", flush=True)
+write_atomically("/dev/stdout", "data\\n")
+print("after")
+"""
+
+
+@pytest.mark.parametrize("append", [False, True])
+def test_standard_output_as_a_file(tmp_path, append):
+    """/dev/stdout gets the data between what is printed before and after, also where it is a file."""
+    out, source = tmp_path / "out", str(Path(files.__file__).parents[1])
+
+    with out.open("ab" if append else "wb") as stdout:
+        environment = os.environ | {"PYTHONPATH": source}
+        subprocess.run([sys.executable, "-c", TO_STDOUT], env=environment, stdout=stdout, check=True)
+
+    assert "before\ndata\nafter\n" == out.read_text()
+
+
+def test_a_stream_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    """The error of a device that takes nothing names it."""
+    monkeypatch.setattr(files, "_stream", lambda path: os.open("/dev/null", os.O_RDONLY))
+
+    with pytest.raises(OSError, match="pipe") as caught:
+        write_atomically(tmp_path / "pipe", "data")
+
+    assert str(tmp_path / "pipe") == caught.value.filename
+
+
 def test_a_folder_is_claimed_once(tmp_path):
     """While a folder is claimed nobody else gets it; afterwards it is free, and an empty one that was made is gone."""
     folder = tmp_path / "a" / "b"

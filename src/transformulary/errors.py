@@ -10,7 +10,11 @@ class UserError(ValueError):
 
 
 class ConfigError(UserError):
-    """A configuration that is impossible, contradictory, or has a key nobody knows."""
+    """A configuration that is impossible, contradictory, or has a key nobody knows; `field` is what is wrong, if one."""
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class AlgorithmError(UserError):

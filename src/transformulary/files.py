@@ -15,22 +15,45 @@ from transformulary.errors import ConfigError, DataError
 def write_atomically(path: str | Path, data: bytes | str) -> None:
     """Write `data` (text as UTF-8) to `path`; at every moment the file there is the old or the new one, whole.
 
-    Creates the folder if it is missing.  Raises OSError, which names the file, if it cannot be done; the old file
-    is then untouched, and no folder stays that was made for nothing.
+    Creates the folder if it is missing.  Where `path` is a link, the file that it leads to is replaced.  What is no
+    file, a device or a pipe, or is where stdout or stderr goes, is written to and not replaced.
+
+    Raises OSError, which names the file, if it cannot be done; the old file is then untouched, and no folder stays that
+    was made for nothing.
     """
-    path = Path(path)
+    content = data.encode() if isinstance(data, str) else data
+    try:
+        if (place := _stream(Path(path))) is not None:
+            with open(place, "wb") as stream:
+                stream.write(content)
+        else:
+            _replace(Path(os.path.realpath(path)), content)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def _stream(path: Path) -> Path | int | None:
+    """What to open where `path` is not a file of its own: the path, or a descriptor that shares its position."""
+    if not path.exists():
+        return None
+    for descriptor in (1, 2):
+        with suppress(OSError):  # it is closed
+            if os.path.samestat(path.stat(), os.fstat(descriptor)):
+                return os.dup(descriptor)
+    return None if path.is_file() else path
+
+
+def _replace(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with made(path.parent):
         try:
             with open(temporary, "wb") as file:
-                file.write(data.encode() if isinstance(data, str) else data)
+                file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
-        except BaseException as error:
+        except BaseException:
             temporary.unlink(missing_ok=True)
-            if isinstance(error, OSError):
-                raise OSError(error.errno, error.strerror, str(path)) from None
             raise
 
 

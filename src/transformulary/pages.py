@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -19,11 +21,24 @@ Model = str | PathLike[str] | Config | Preset
 
 @dataclass(frozen=True)
 class Named:
-    """A model by the word that means it; `preset` is None where it lies on disk, or where a config says all."""
+    """A model by the word that means it.
+
+    preset   None where it lies on disk, or where a config says all
+    assumed  the keys that its config.json lacks, with their defaults
+    """
 
     word: str
     config: Config
     preset: Preset | None = None
+    assumed: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def says(self) -> tuple[str, ...]:
+        """What a page says of it beside what it is and costs."""
+        if not self.assumed:
+            return ()
+        shown = ((key, "[…]" if isinstance(value, list) else json.dumps(value)) for key, value in self.assumed.items())
+        return (f"Not in the file, so as its library has it: {', '.join(f'{key} = {value}' for key, value in shown)}.",)
 
     @property
     def sized(self) -> bool:
@@ -34,7 +49,7 @@ class Named:
     def facts(self) -> dict[str, Any]:
         """What it is called and where its numbers are from."""
         if self.preset is None:
-            return {"name": self.word}
+            return {"name": self.word, **({"assumed": self.assumed} if self.assumed else {})}
         family = self.preset.family
         sizes = {} if self.sized else {"sizes": [size.name for size in family.presets()]}
         return {"name": self.word, "title": family.title, "source": family.source, "note": self.preset.note, **sizes}
@@ -46,9 +61,9 @@ def named(word: str) -> Named:
     Raises ConfigError or CheckpointError: there is none, or its config is not understood.
     """
     if Path(word).exists() or "/" in word:
-        from transformulary.formats import config_of
+        from transformulary.formats import assumed, config_of
 
-        return Named(word, config_of(word))
+        return Named(word, config_of(word), assumed=assumed(word))
     found = preset(word)
     return Named(word, found.config, found)
 
@@ -75,7 +90,8 @@ def describe(model: Model, numbers: bool | None = None, format: str = "text") ->
     Raises ConfigError or CheckpointError: there is no such model, or its config is not understood.
     """
     found = _meant(model)
-    return pseudocode.describe(found.preset or found.config, _shows_numbers(found, numbers), format, found.word)
+    what, numbered = found.preset or found.config, _shows_numbers(found, numbers)
+    return pseudocode.describe(what, numbered, format, found.word, found.says)
 
 
 def diff(a: Model, b: Model, format: str = "text") -> Page:

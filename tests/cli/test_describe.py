@@ -36,6 +36,8 @@ them to 124M, 355M, 774M, 1558M.
 124,439,808 parameters (published: 117M)
 247,064,064 FLOPs a token for matrices, 37,748,736 for attention among 1,024 tokens; three times
 that in training
+Training keeps parameters, gradients and AdamW's two moments in float32, also where products are in
+bfloat16.
           weights  cache of 1,024 tokens  training
 float32    498 MB                75.5 MB   1.99 GB
 bfloat16   249 MB                37.7 MB   1.99 GB
@@ -170,11 +172,11 @@ parameters  124,439,808  354,823,168
 H                    12           16
 d_e                 768        1,024
 d_mlp             3,072        4,096
-H_kv                 12           16
 L                    12           24
 """
 
     assert (0, sizes, "") == said("diff", "gpt2-small", "gpt2-medium")
+    assert "H_kv " in said("diff", "llama-2-7b", "llama-2-70b")[1]
     assert (0, "gpt2 and gpt2-xl\nBoth execute the same lines.\n", "") == said("diff", "gpt2", "gpt2-xl")
 
 

@@ -1,8 +1,10 @@
 """`transformulary describe FOLDER --run`: what is printed is what was done."""
 
+import itertools
 import json
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,14 +15,19 @@ from oracle.test_practice import TorchChance
 from pseudocode import print_reader
 from pseudocode.page_reader import Book
 from pseudocode.test_pages import from_one
+from pseudocode.test_tex import complaints
 from transformulary import __version__
 from transformulary.cli import main
+from transformulary.cli._runs import run_of
 from transformulary.conform.theta import theta_of
 from transformulary.data import corpus
+from transformulary.formats.state import checksum
 from transformulary.models import load
+from transformulary.nn import DTransformer
 from transformulary.paper.settings import TrainingSettings
-from transformulary.pseudocode import FORMATS
-from transformulary.train import initial_model
+from transformulary.pseudocode import FORMATS, text
+from transformulary.train import initial_model, load_state
+from transformulary.train.checkpoint import raw, save_state
 
 TEXTS = ["abcab bca", "cab", "bca abba ccab"]
 OPTIONS = [
@@ -34,8 +41,8 @@ OPTIONS = [
 def folder(tmp_path_factory):
     """A tiny model that was trained by the command line."""
     place = tmp_path_factory.mktemp("run")
-    for n, text in enumerate(TEXTS):
-        (place / f"{n}.txt").write_text(text, encoding="utf-8")
+    for n, words in enumerate(TEXTS):
+        (place / f"{n}.txt").write_text(words, encoding="utf-8")
     assert main(["train", *(str(place / f"{n}.txt") for n in range(3)), "--out", str(place / "out"), *OPTIONS]) == 0
     return place / "out"
 
@@ -51,30 +58,37 @@ def said(capsys):
     return run
 
 
-def test_what_is_printed_is_what_was_done(folder, said):
-    """A reader of the page alone, with the text, the first parameters and the random numbers, gets the checkpoint.
+def executed(folder, page, texts=TEXTS, held_out=0.0, **told):
+    """(theta that a reader of the page alone arrives at, theta of the checkpoint, theta at the start).
 
-    Windows, order, batches, optimiser with its constants, schedule and steps are read from the printed lines.
+    The reader has the text, the first parameters and the random numbers; windows, order, batches, optimiser with its
+    constants, schedule and steps are read from the printed lines.
     """
-    page = said("describe", folder, "--run")[1]
     loaded = load(folder)
-    settings = TrainingSettings.from_dict(json.loads(said("describe", folder, "--run", "--json")[1])["training"])
+    settings = TrainingSettings.from_dict(load_state(folder).config["training"])
     start = theta_of(initial_model(loaded.model.config, settings).double())
-    ids = corpus(TEXTS, loaded.tokenizer, 0.0).training
-    texts = [ids.ids[a:b].tolist() for a, b in zip(ids.bounds, ids.bounds[1:], strict=False)]
+    ids = corpus(texts, loaded.tokenizer, held_out).training
+    sequences = [ids.ids[a:b].tolist() for a, b in zip(ids.bounds, ids.bounds[1:], strict=False)]
+    book = Book(print_reader.pages("text", page), None, rng=TorchChance(len(sequences), int(seeds(page)[0])), **told)
+    return book.run("DTraining", from_one(sequences), start), theta_of(loaded.model), start
 
-    book = Book(print_reader.pages("text", page), None, rng=TorchChance(len(texts), int(seeds(page)[0])))
-    theta_hat = book.run("DTraining", from_one(texts), start)
 
-    trained = theta_of(loaded.model)
-    for (name, array), theirs in zip(theta_hat.items(), trained.leaves(), strict=True):
-        np.testing.assert_allclose(array, theirs, rtol=0, atol=1e-9, err_msg=name)
+def assert_close(theta, other, atol=1e-9):
+    for (name, array), theirs in zip(theta.items(), other.leaves(), strict=True):
+        np.testing.assert_allclose(array, theirs, rtol=0, atol=atol, err_msg=name)
+
+
+def test_what_is_printed_is_what_was_done(folder, said):
+    """A reader of the page alone gets the checkpoint."""
+    theta_hat, trained, start = executed(folder, said("describe", folder, "--run")[1])
+
+    assert_close(theta_hat, trained)
     assert max(abs(a - b).max() for a, b in zip(start.leaves(), trained.leaves(), strict=True)) > 0.01
 
 
 def seeds(page):
-    """The seed that the sentences name, wherever they do."""
-    return re.findall(r"seed\s+\(?(\d+)", page)
+    """The seed that the sentences name."""
+    return re.findall(r"the seed is c = (\d+)", page)
 
 
 def test_the_sentences(folder, said):
@@ -83,19 +97,23 @@ def test_the_sentences(folder, said):
     head = re.sub(r"\s+", " ", out.partition("\n\nAlgorithm")[0])
 
     assert (0, "") == (status, err)
-    assert len(set(seeds(out))) == 1
     for words in (
-        "out, as it was trained",
-        "x has N_data = 3 sequences, 31 tokens together of 0.txt (9 characters, sha256 ",
+        "out, as it was trained 74 parameters 76 FLOPs a token for matrices, 48 for attention among 6 tokens;",
+        "Data: 31 tokens (characters) of 0.txt (9 characters, sha256 ",
         "1.txt (3 characters",
-        "tokens are characters; the end of the text, 0 tokens, is held out.",
+        "All are trained on, as x with N_data = 3 sequences. Special tokens: <|bos_token|> (id 5) is put before every "
+        "text and <|eos_token|> (id 6) is put after every text; these are counted, and ids are from 0. A prompt of "
+        "Algorithm 14 begins with <|bos_token|> (id 5).",
         "Steps: 2 of 2, ",
-        "in float64.",
+        "the last step is in epoch k = 1; in float64.",
         f"Steps 1 to 2: transformulary {__version__}, torch ",
-        "matrices of theta are normal with standard deviation 0.02, W_o and W_mlp2 with 1 times 0.02/sqrt(2 L)",
-        "by a generator of PyTorch with seed 4;",
+        "Optimiser: AdamW (arXiv:1711.05101), Algorithms 13d and 13u; the rate falls (cosine) as Algorithm 13e says.",
+        "matrices of θ are normal with standard deviation 0.02, W_o and W_mlp2 with 0.02/√(2 L);",
+        "the seed is c = 4. θ is drawn by a generator of PyTorch with seed c; epoch k by one with seed "
+        "(1000003 c + k) mod 2³²: first δ",
     ):
         assert words in head, words
+    assert "held" not in head.lower()
 
 
 def test_the_numbers_of_the_lines(folder, said):
@@ -115,6 +133,16 @@ def test_the_numbers_of_the_lines(folder, said):
         "2  for i = 1, 2, …, min(200, 7 − ℓ) do",
     ):
         assert line in lines, line
+
+
+def test_latex(folder, said, tmp_path):
+    """The page of a run in LaTeX is ASCII, formulas of its sentences too, and compiles; nothing is too wide."""
+    page = said("describe", folder, "--run", "--format", "latex")[1]
+
+    assert page.isascii()
+    assert r"$\boldsymbol{W}_{\mathrm{mlp2}}$ with $0.02/\sqrt{2\,L}$; biases and $\boldsymbol{\beta}$ are $0$" in page
+    assert r"what \texttt{generation\_config.json} says" in page
+    assert [] == complaints(page, tmp_path)
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -155,13 +183,13 @@ def test_generation_settings_are_those_of_the_folder(folder, said, tmp_path):
         "4c      p ← top_p(p, 0.75)",
         "5      sample a token y from p",
         "6a      if y ∈ stop then return x[ℓ+1:ℓ+i]",
-        "stop is the set of tokens {2}, as tokenizer.json counts them, from 0",
+        "stop is the set of tokens {2}, as `tokenizer.json` counts them, from 0",
     ):
         assert line in lines, line
 
 
 def test_a_run_that_went_on(folder, said, tmp_path):
-    """Each session is said with its steps; where its limits were others, so is what the schedule was of."""
+    """Where a session had other limits, its schedule is printed for its own steps: a reader gets the checkpoint."""
     shutil.copytree(folder, tmp_path / "out")
     said("train", "--resume", tmp_path / "out", "--steps", "5")
 
@@ -169,9 +197,102 @@ def test_a_run_that_went_on(folder, said, tmp_path):
 
     head = re.sub(r"\s+", " ", page.partition("\n\nAlgorithm")[0])
     assert "Steps: 5 of 5, " in head
-    assert "Steps 1 to 2: N_total = 2 and T_total = 0 in Algorithm 13e; " in head
+    assert "Steps 1 to 2: transformulary" in head
     assert "Steps 3 to 5: transformulary" in head
+    assert ["{1, 2}", "{3, 4, 5}"] == re.findall(r"Algorithm 13e: .*\n    Input: i ∈ (.*)", page)
     assert "1  for i = 1, 2, …, 5 do" in page
+    theta_hat, trained, _ = executed(tmp_path / "out", page)
+    assert_close(theta_hat, trained)
+
+
+def test_the_same_limits_are_one_schedule(folder, said, tmp_path):
+    """A run that was only interrupted has one schedule for all of its steps."""
+    shutil.copytree(folder, tmp_path / "out")
+    said("train", "--resume", tmp_path / "out")
+
+    page = said("describe", tmp_path / "out", "--run")[1]
+
+    assert ["ℕ"] == re.findall(r"Algorithm 13e: .*\n    Input: i ∈ (.*)", page)
+
+
+@pytest.fixture
+def by_the_clock(tmp_path, monkeypatch, said):
+    """A run that ends after 4 steps by a clock on which each reading is 1.3 s later than the one before."""
+    times = itertools.count(0, 1.3)
+    monkeypatch.setattr("transformulary.train.run.perf_counter", lambda: next(times))
+    (tmp_path / "0.txt").write_text(TEXTS[0], encoding="utf-8")
+    status, _, err = said("train", tmp_path / "0.txt", "--out", tmp_path / "out", *OPTIONS, "--steps=0", "--seconds=15")
+    assert 0 == status, err
+    return tmp_path / "out"
+
+
+def test_a_run_by_the_clock(by_the_clock, said):
+    """The seconds before each step are recorded, and the page says where they lie."""
+    page = said("describe", by_the_clock, "--run")[1]
+    facts = json.loads(said("describe", by_the_clock, "--run", "--json")[1])
+
+    clock = facts["clock"]
+    assert len(clock) == facts["progress"]["step"] > 2
+    assert clock == sorted(clock) and clock[-1] > 7
+    assert (
+        f"Clock: the values clock[i] of steps 1 to {len(clock)} are the numbers of the tensor `clock` in "
+        "`training.safetensors`, and in `describe --run --json`."
+    ) in re.sub(r"\s+", " ", page)
+
+
+def test_a_run_by_the_clock_that_went_on_by_steps(by_the_clock, said):
+    """Each session has its limits, and the clock of the first is as its rate had it: a reader gets the checkpoint."""
+    done = json.loads(said("describe", by_the_clock, "--run", "--json")[1])["progress"]["step"]
+    said("train", "--resume", by_the_clock, "--seconds", "0", "--steps", done + 2)
+
+    page, found = said("describe", by_the_clock, "--run")[1], said("describe", by_the_clock, "--run", "--json")[1]
+
+    clock = json.loads(found)["clock"]
+    assert [None, None] == clock[done:]
+    theta_hat, trained, _ = executed(by_the_clock, page, TEXTS[:1], clock=clock)
+    assert_close(theta_hat, trained)
+    assert f"of steps 1 to {done} are the numbers" in re.sub(r"\s+", " ", page)
+
+
+def test_a_clock_that_was_not_recorded(by_the_clock, said):
+    """A state without it says so, and can still be gone on with."""
+    state = load_state(by_the_clock)
+    del state.tensors["clock"]
+    save_state(by_the_clock, state)
+
+    page = said("describe", by_the_clock, "--run")[1]
+    resumed = said("train", "--resume", by_the_clock, "--seconds", "20")[0]
+    later = said("describe", by_the_clock, "--run")[1]
+
+    assert 0 == resumed
+    for one in (page, later):
+        assert "Clock: the values clock[i] are not recorded of all steps 1 to" in re.sub(r"\s+", " ", one)
+
+
+def test_the_held_out_part(tmp_path, said):
+    """All tokens are the ones trained on and the ones held out; the loss on these is the last one measured."""
+    (tmp_path / "a$b`c.txt").write_text("abc " * 50, encoding="utf-8")
+    options = [*OPTIONS, "--held-out", "0.25"]
+    out = said("train", tmp_path / "a$b`c.txt", "--out", tmp_path / "out", *options)[1]
+
+    head = re.sub(r"\s+", " ", said("describe", tmp_path / "out", "--run")[1].partition("\n\nAlgorithm")[0])
+
+    measured = re.search(r"held out \((\d+) tokens, step 2\): ([\d.]+) nats per token", out)
+    assert "Data: 202 tokens (characters) of a$b`c.txt (200 characters, sha256 " in head
+    assert "The first 151 are trained on, as x with N_data = 1 sequence; the last 51 are held out." in head
+    assert f"Held-out loss: {measured[2]} nats per token, over {measured[1]} tokens, after step 2." in head
+
+
+def test_the_order_in_which_matrices_are_drawn(folder, said):
+    """What the page says is the order in which a model has its matrices."""
+    config = load(folder).model.config
+    for changes in ({}, {"tied": False, "mlp": "gated"}, {"positions": "rotary"}):
+        run = replace(run_of(str(folder)), config=replace(config, **changes))
+        names = [name for name, p in DTransformer(run.config).named_parameters() if p.ndim == 2]
+        words = next(text.line(row) for row in run.said() if "drawn in this order" in text.line(row))
+
+        said_so = re.findall(r"W_\w+", words.partition("columns: ")[2].replace("W_q, W_k and W_v", "W_qkv"))
+        assert [name.split(".")[-2] for name in names] == said_so
 
 
 def rewritten(folder, **changes):
@@ -181,7 +302,9 @@ def rewritten(folder, **changes):
         header = json.loads(file.metadata()["transformulary"])
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     header = {key: value for key, value in (header | changes).items() if value is not None}
-    path.write_bytes(safetensors.torch.save(tensors, {"transformulary": json.dumps(header)}))
+    text = json.dumps(header)
+    digest = checksum(text, [raw(*tensor) for tensor in tensors.items()])
+    path.write_bytes(safetensors.torch.save(tensors, {"transformulary": text, "sha256": digest}))
 
 
 @pytest.mark.parametrize(

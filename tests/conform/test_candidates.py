@@ -1,5 +1,7 @@
 """Candidates of every kind: a PyTorch model with a table, functions, values; what is not right is said."""
 
+import os
+import subprocess
 import sys
 
 import numpy as np
@@ -160,6 +162,16 @@ def test_a_wrong_function_is_one_fault():
     assert {"6", "8", "11"} <= set(report.unseen)
 
 
+class Unreadable:
+    def __array__(self, *args, **named):
+        raise KeyError("no")
+
+
+class Silent(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+
 @pytest.mark.parametrize(("functions", "says"), [
     ({"atention": attention}, "atention"),
     ({"attention": lambda X: X}, r"attention\(X\) must be attention\(X, Z, weights, mask\): .*_candidates.py, line"),
@@ -172,7 +184,12 @@ def test_a_wrong_function_is_one_fault():
     ({"layer_norm": lambda X, *_: X.astype(str)}, "is an array of <U32, and values are real numbers"),
     ({"layer_norm": lambda X, *_: X.astype(object)}, "is an array of object, and values are real numbers"),
     ({"layer_norm": lambda X, *_: np.ma.masked_all_like(X)}, "is a masked array"),
-    ({"layer_norm": lambda *_: sys.exit(0)}, r"layer_norm\(X, gamma, beta\) called sys.exit\(0\)"),
+    ({"layer_norm": lambda X, *_: torch.empty(X.shape, device="meta")}, "is a meta tensor"),
+    ({"layer_norm": lambda X, *_: np.broadcast_to(X[0, 0], (2**30, 2**29))}, "is ndarray, .* read: .*MemoryError: "),
+    ({"layer_norm": lambda *_: Unreadable()}, "is Unreadable, whose numbers cannot be read: KeyError: 'no'"),
+    ({"layer_norm": lambda *_: (_ for _ in ()).throw(Silent)}, r"failed: Silent: its own text fails \(.*, line"),
+    ({"layer_norm": lambda *_: os._exit(0)}, r"layer_norm\(X, gamma, beta\) called exit\(0\)"),
+    ({"layer_norm": lambda *_: sys.exit(0)}, r"layer_norm\(X, gamma, beta\) called exit\(0\)"),
     ({"layer_norm": lambda *_: pytest.fail("no")}, r"layer_norm\(X, gamma, beta\) failed: Failed: no"),
     ({"layer_norm": lambda *_: (_ for _ in ()).throw(GeneratorExit)}, "failed: GeneratorExit"),
 ])  # fmt: skip
@@ -261,9 +278,9 @@ def test_a_file_without_such_a_function(tmp_path):
 
 
 @pytest.mark.parametrize(("code", "says"), [
-    ("import sys\nsys.exit(0)", r"mine.py called sys.exit\(0\)\.$"),
+    ("import sys\nsys.exit(0)", r"mine.py called exit\(0\)\.$"),
     ("def load():\n    pass", r"load\(\) must be load\(folder\): .*mine.py, line 1\)\.$"),
-    ("from sys import exit\ndef load(folder):\n    exit()", r"load\(folder\) called sys.exit\(\)\.$"),
+    ("from sys import exit\ndef load(folder):\n    exit()", r"load\(folder\) called exit\(\)\.$"),
     ("OUTPUT = 'probability'\ndef model(x, w):\n    pass", "OUTPUT = 'probability'; it is 'logits' or 'probabilities'"),
     ("from torch import nn\nPLACES = [1]\nload = lambda _: nn.Identity()", r"places = \[1\] is no table"),
     ("def f(:", r"mine.py failed: SyntaxError: invalid syntax \(mine.py, line 1\)$"),
@@ -275,6 +292,20 @@ def test_a_file_that_gives_nothing_to_compare(tmp_path, code, says):
 
     with pytest.raises(CandidateError, match=says):
         conform(file, "gpt2")
+
+
+def test_a_thread_that_is_left(tmp_path):
+    """A thread that never ends does not keep the program from ending with its report."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from threading import Event, Thread\ndef layer_norm(X, gamma, beta):\n    Thread(target=Event().wait).start()"
+    )
+
+    run = subprocess.run(
+        [sys.executable, "-m", "transformulary", "conform", file, "--against", "gpt2"], capture_output=True, timeout=120
+    )
+
+    assert (run.returncode, run.stderr.count(b"\n")) == (2, 1)
 
 
 def test_no_name():

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from transformulary.conform.dumps import read_dumps
+from transformulary.conform.dumps import precision_of, read_dumps
 from transformulary.errors import UserError
 
 A = np.arange(6.0).reshape(2, 3)
@@ -288,3 +288,10 @@ def test_an_unknown_orientation(tmp_path):
     """Tokens are rows or columns."""
     with pytest.raises(UserError, match="tokens = 'row' must be 'columns' or 'rows'"):
         read_dumps(tmp_path, tokens="row")
+
+
+@pytest.mark.parametrize("order", "<>=")
+@pytest.mark.parametrize(("size", "precision"), [(2, "float16"), (4, "float32"), (8, "float64")])
+def test_precision_in_either_order_of_bytes(order, size, precision):
+    """The order of its bytes does not change what an array's numbers are precise to."""
+    assert precision == precision_of(A.astype(f"{order}f{size}"))

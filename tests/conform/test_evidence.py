@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conform.test_candidates import softmax
-from transformulary.conform import conform
+from transformulary.conform import Candidate, conform
 from transformulary.conform.compared import error_of
 from transformulary.conform.mistakes import BY_KEY
 from transformulary.conform.reference import reference
@@ -59,6 +59,18 @@ def test_a_mistake_that_only_moves_rounding_is_not_named(number):
 
     assert [(fault.key, fault.others) for fault in report.faults] == [(f"mask-finite-{number}", ())]
     assert report.agreement < 1e-12
+
+
+def test_numbers_that_a_precision_does_not_have():
+    """Where the oracle overflows in float16, nothing can be told from rounding, and a right value is not blamed."""
+    ref = reference("gpt2")
+    ref.theta.W_mlp1[1] *= 1e3
+    ref.theta.W_mlp2[1] *= 1e3
+    values = record("DTransformer", X, ref.theta, ref.config)
+
+    report = conform(Candidate("right", {"10.8[l=2]": values["10.8[l=2]"]}, "float16"), ref, tokens=X)
+
+    assert (report.faults, [row.status for row in report.rows if row.compared]) == ((), ["not seen"])
 
 
 def test_masked_scores_that_are_a_number():

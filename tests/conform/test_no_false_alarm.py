@@ -117,6 +117,20 @@ def test_a_gguf_file(tmp_path, candidate):
     assert report.status == 0, report
 
 
+@pytest.mark.parametrize(("longest", "status"), [(8, "not seen"), (24, "agrees")])
+def test_frequencies_that_depend_on_the_length(tmp_path, longest, status):
+    """Pieces of a sequence longer than that of training have other frequencies than the whole: no cache equals it."""
+    rope = {"rope_type": "dynamic", "rope_theta": 100.0, "factor": 3.0}
+    config = transformers.LlamaConfig(**LLAMA | {"max_position_embeddings": longest, "rope_parameters": rope})
+    hf.randomise(transformers.LlamaForCausalLM(config), 0).save_pretrained(tmp_path)
+
+    report = conform("transformers", tmp_path, tokens=tokens(0))
+
+    assert report.status == 0, report
+    (cached,) = (note for note in report.notes if note.says.startswith("with a cache:"))
+    assert cached.status == status
+
+
 def test_padding_that_is_no_number_in_float64(checkpoints):
     """Eager Llama computes scores in float32, which has -inf for float64's lowest number: padding on the left makes
     every logit no number, and tokens are compared in float32 then; what is wrong there is found."""

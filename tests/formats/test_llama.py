@@ -20,6 +20,7 @@ ROPE = {
     "theta": {"rope_type": "default", "rope_theta": 500.0},
     "linear": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
     "dynamic": {"rope_type": "dynamic", "rope_theta": 100.0, "factor": 3.0},
+    "dynamic, a length that they do not read": {"rope_type": "dynamic", "rope_theta": 100.0, "factor": 3.0, **LONG},
     "yarn": {"rope_type": "yarn", "rope_theta": 20.0, "factor": 4.0, **LONG},
     "yarn, all its numbers": {
         "rope_type": "yarn", "rope_theta": 20.0, "factor": 4.0, "beta_fast": 2, "beta_slow": 0.5,

@@ -169,7 +169,7 @@ def test_a_full_disk_is_one_line():
     with open("/dev/full", "w") as full:
         done = subprocess.run([*PROGRAM, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
 
-    assert (done.returncode, done.stderr) == (2, "transformulary: [Errno 28] No space left on device\n")
+    assert (done.returncode, done.stderr) == (2, "transformulary: No space left on device: standard output\n")
 
 
 def test_output_is_utf8_in_any_locale():

@@ -1,5 +1,7 @@
 """Masks as values: equation (3), section 7 of the paper, the Sparse Transformer's patterns."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,19 @@ from hypothesis import strategies as st
 
 from strategies import masks, rules
 from transformulary.errors import ConfigError
-from transformulary.paper import Causal, Fixed, Full, Local, Mask, Prefix, Strided, Union, parse_mask
+from transformulary.paper import (
+    Causal,
+    DTransformerConfig,
+    Fixed,
+    Full,
+    Local,
+    Mask,
+    Prefix,
+    Strided,
+    Union,
+    cache_bytes,
+    parse_mask,
+)
 
 
 def matrix(mask, ell):
@@ -238,3 +252,20 @@ def test_a_cache_keeps_every_key_that_will_be_used(mask, ell):
 def test_how_many_of_twenty_keys_are_kept(mask, kept):
     """The widest member of a union decides, and there are no more than there are."""
     assert kept == mask.kept(20)
+
+
+@pytest.mark.parametrize("n", [17, 400, 3000])
+def test_a_mask_of_too_many_parts(n):
+    """More parts than any model joins are refused at once, however they are joined."""
+    with pytest.raises(ConfigError, match=f"a mask joins {n} parts, and 16 are more than any model has"):
+        parse_mask(" | ".join(f"local({width})" for width in range(1, n + 1)))
+    with pytest.raises(ConfigError, match=f"a mask joins {n} parts"):
+        Union(tuple(Local(width) for width in range(1, n + 1)))
+
+
+def test_masks_of_layers_that_do_not_exist():
+    """A cycle longer than the layers ends with them: what no layer has is neither shown nor counted."""
+    config = DTransformerConfig(N_V=5, ell_max=4, L=1, H=1, d_e=2, d_mlp=2, mask=("causal", "full"))
+
+    assert ((Causal(),), True) == (config.mask, config.remembers)
+    assert cache_bytes(replace(config, mask=("causal",)), 4) == cache_bytes(config, 4)

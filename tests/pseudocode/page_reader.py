@@ -28,10 +28,12 @@ class Book:
 
     def __init__(self, pages, config, **told):
         self.config, self.told, self.seen = config, told, defaultdict(list)
-        self.pages = {page.name: page for page in map(Page, pages)}
+        self.pages = defaultdict(list)
+        for page in map(Page, pages):
+            self.pages[page.name].append(page)
 
     def run(self, name, *arguments):
-        page = self.pages[name]
+        page = next(page for page in self.pages[name] if not page.steps or arguments[0] in page.steps)
         if name == "MHAttention" and len(arguments) == 3:  # E4
             arguments = (arguments[0], *arguments)
         assert len(arguments) == len(page.parameters), f"{name} takes {page.parameters}"
@@ -62,6 +64,8 @@ class Page:
         found = re.fullmatch(r"Algorithm (\w+): .+? ← (\w+)\((.*)\), [a-z ]+ \[PH22\]", title)
         self.number, self.name, inside = found.groups()
         self.parameters = re.split(r", | \| ", inside)
+        steps = re.search(r"Input: i ∈ \{(\d+)(?:.*?(\d+))?\}", text)
+        self.steps = steps and range(int(steps[1]), int(steps[2] or steps[1]) + 1)
         self.remarks = [row.strip() for row in rows if row.strip().startswith("Mask_l")]
         numbered = (re.fullmatch(r"([ \d]{3}[\da-z])  ((?:    )*)(\S.*)", row) for row in rows)
         self.lines = [(row[1].strip(), len(row[2]) // 4, row[3]) for row in numbered if row and row[1].strip()]
@@ -243,8 +247,18 @@ class Env(dict):
     def masks(self):
         for remark in self.page.remarks:
             rule, which = re.fullmatch(r"Mask_l(.*) for l (.*)", remark).groups()
-            odd = {"odd": "l mod 2 = 1", "even": "l mod 2 = 0"}.get(which, f"l {which}")
-            yield (lambda l, odd=odd: compiled(odd)(self | {"l": l})), compiled(f"rule(Mask{rule})")(RuleOf(self))
+            which = {"odd": "mod 2 = 1", "even": "mod 2 = 0"}.get(which, which)
+            yield (lambda l, which=which: self.holds(which, l)), compiled(f"rule(Mask{rule})")(RuleOf(self))
+
+    def holds(self, which, l):
+        """What is said of layers, of one layer: mod 2 = 1, ≤ 3, ∈ {1, …, 4, 7}, mod 5 ∈ {0, 1}."""
+        if "∈" not in which:
+            return compiled(f"l {which}")(self | {"l": l})
+        what, members = re.fullmatch(r"(.*?)∈ \{(.*)\}", which).groups()
+        runs = re.findall(r"(\d+)(?:, …, (\d+))?", members)
+        return compiled(f"l {what}".strip())(self | {"l": l}) in {
+            n for first, last in runs for n in range(int(first), int(last or first) + 1)
+        }
 
     def call(self, name, arguments):
         if name in self.book.pages:

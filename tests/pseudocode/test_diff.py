@@ -1,5 +1,6 @@
 """What differs between the pseudocode of two models."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from transformulary.pseudocode import FORMATS, diff
 def lines(a, b):
     """The rows of a diff that differ."""
     rows = diff(CONFIGS[a], CONFIGS[b]).splitlines()[2:]
-    return [row for row in rows if row[0] in "+-"]
+    return [row for row in rows if row.startswith(("+", "-"))]
 
 
 def test_gpt2_against_the_paper():
@@ -33,7 +34,34 @@ def test_gpt2_against_the_paper():
         "   10  for t ∈ [ℓ]: X[:,t] ← layer_norm(X[:,t] | γ, β)",
         "-  11  return P = softmax(W_u X)",
         "+  11  return P = softmax(W_eᵀ X)",
+        "",
+        "where",
+        "    GELU(x) = x Φ(x) for every entry x",
+        "    Φ(x) = (1 + erf(x/√2))/2",
+        "    GELU_tanh(x) = (x/2) (1 + tanh(√(2/π) (x + 0.044715 x³))) for every entry x",
     ]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize(("b", "brings"), [("Llama", ["SiLU"]), ("Llama, yarn", ["ramp"]), ("GPT-Neo", [])])
+def test_what_a_diff_brings_in_is_defined(b, brings, form):
+    """Below a diff stand the functions that only one of the two uses; those of both are left out."""
+    page = diff(CONFIGS["paper 10" if brings else "GPT-2"], CONFIGS[b], form)
+
+    below = re.split(r">where<|(?<=\n)where\b|noindent where", page)
+    assert (1 + bool(brings)) == len(below)
+    for name in brings:
+        assert name in below[1]
+    assert "softmax" not in "".join(below[1:])
+
+
+@pytest.mark.parametrize("form", ["latex", "html"])
+def test_a_table_of_sizes_cites_nothing(form):
+    """Where no line differs, no algorithm is printed, and the paper's entry is left out; else it comes along."""
+    gpt2 = CONFIGS["GPT-2"]
+
+    assert "PH22" not in diff(gpt2, replace(gpt2, L=3), form).partition("\\begin{document}")[2 * (form == "latex")]
+    assert "PH22" in diff(gpt2, CONFIGS["Llama"], form)
 
 
 def test_bert_against_the_paper():

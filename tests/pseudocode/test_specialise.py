@@ -9,6 +9,7 @@ import pytest
 from pseudocode.published import CONFIGS, by_the_oracle, inputs
 from transformulary import oracle
 from transformulary.oracle.source import FILES, read
+from transformulary.paper import Causal, Full, Local
 from transformulary.pseudocode import render
 from transformulary.pseudocode.specialise import Program
 
@@ -101,12 +102,35 @@ def test_masks_of_every_kind():
     lines = [row.strip() for row in render(10, CONFIGS["sparse"]).splitlines() if row.strip().startswith("Mask_l")]
 
     assert lines == [
-        "Mask_l[t,t′] = [[t ≤ t′ ∧ (⌈t/4⌉ = ⌈t′/4⌉ ∨ (t − 1) mod 4 ≥ 2)]] for l mod 5 = 1",
-        "Mask_l[t,t′] = [[t ≤ t′ ∧ t′ − t < 2 ∨ t ≤ t′ ∧ (t′ − t) mod 3 = 0]] for l mod 5 = 2",
-        "Mask_l[t,t′] = [[t ≤ t′ ∨ t ≤ 3]] for l mod 5 = 3",
-        "Mask_l ≡ 1 for l mod 5 = 4",
-        "Mask_l[t,t′] = [[t ≤ t′ ∧ (t′ − t) mod 2 = 0]] for l mod 5 = 0",
+        "Mask_l[t,t′] = [[t ≤ t′ ∧ (⌈t/4⌉ = ⌈t′/4⌉ ∨ (t − 1) mod 4 ≥ 2)]] for l ∈ {1, 6}",
+        "Mask_l[t,t′] = [[t ≤ t′ ∧ t′ − t < 2 ∨ t ≤ t′ ∧ (t′ − t) mod 3 = 0]] for l = 2",
+        "Mask_l[t,t′] = [[t ≤ t′ ∨ t ≤ 3]] for l = 3",
+        "Mask_l ≡ 1 for l = 4",
+        "Mask_l[t,t′] = [[t ≤ t′ ∧ (t′ − t) mod 2 = 0]] for l = 5",
     ]
+
+
+FULL, BAND = Causal(), Local(3)
+
+
+@pytest.mark.parametrize(
+    ("masks", "L", "which"),
+    [
+        ((FULL,) * 70 + (BAND,) * 10, 80, ["≤ 70", "> 70"]),
+        ((FULL, BAND, BAND, FULL, FULL), 5, ["∈ {1, 4, 5}", "∈ {2, 3}"]),
+        ((FULL, BAND, BAND, FULL), 8, ["mod 4 ∈ {0, 1}", "mod 4 ∈ {2, 3}"]),
+        ((FULL, FULL, BAND), 30, ["mod 3 ∈ {1, 2}", "mod 3 = 0"]),
+        ((BAND,) + (FULL,) * 4 + (BAND,), 6, ["∈ {1, 6}", "∈ {2, …, 5}"]),
+        ((FULL, BAND, Full(), Full()), 2, ["odd", "even"]),
+        ((FULL, FULL, Full()), 2, []),
+    ],
+)
+def test_layers_with_the_same_mask(masks, L, which):
+    """A mask is printed once, with all layers that have it; one that no layer has is not printed."""
+    config = replace(CONFIGS["GPT-Neo"], L=L, mask=masks)
+    lines = [row.strip() for row in render(10, config).splitlines() if row.strip().startswith("Mask_l")]
+
+    assert which == [row.rpartition("for l ")[2] for row in lines]
 
 
 def test_the_source_stays_as_it_is():

@@ -42,7 +42,7 @@ def train(*words):
         (["--L", 10**9], "a model of these sizes needs"),
         (["--L", 10**9, "--d-e", "1", "--H", 1, "--d-mlp", "1"], "a model of these sizes needs"),
         (["--ell-max", 10**12], "a model of these sizes needs"),
-        (["--d-e", "4" + "0" * 4000], "a model of these sizes needs over 10^7995 GB"),
+        (["--d-e", "4" + "0" * 4000], "d_e has 13290 bits, which is absurd"),
         (["--vocabulary", 10**12], "vocabulary = 1000000000000 is outside [0, 1048576]"),
         (["--vocabulary", -1], "vocabulary = -1 is outside"),
         (["--threads", 100_000], "threads = 100000 is outside [0, 1025)"),

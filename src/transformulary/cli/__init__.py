@@ -11,9 +11,11 @@ Exit status: 0 done; 1 a bug of ours, with its traceback; 2 something the user c
 """
 
 import argparse
+import errno
 import gc
 import os
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
@@ -35,6 +37,8 @@ VERBS = {
 READING = VERBS["Read the algorithms"]
 #: Characters of the longest complaint: a value that the user's file gives may be of any length.
 MOST = 1000
+#: What only writing can meet: all that we write to files names the file, what is printed names none.
+FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
 
 #: What a verb that runs a model takes for one: all that `formats.open_source` finds.
 MODEL_HELP = "a model: a folder, a file (GGUF too), or the name of one in the Hugging Face cache"
@@ -52,7 +56,16 @@ FOOT = """
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command (default: the one in sys.argv) and return its exit status; raises only what is a bug."""
-    verb, *rest = (sys.argv[1:] if argv is None else argv) or ["--help"]
+    threads = set(threading.enumerate())
+    status = _main((sys.argv[1:] if argv is None else argv) or ["--help"])
+    if any(not thread.daemon for thread in set(threading.enumerate()) - threads):
+        sys.stderr.flush()
+        os._exit(status)  # Python would wait for threads that code of the user's has left, perhaps for ever
+    return status
+
+
+def _main(words: Sequence[str]) -> int:
+    verb, *rest = words
     name = f"transformulary {verb}" if verb in all_verbs() else "transformulary"
     _open_closed_streams()
     _speak_utf8()
@@ -209,7 +222,8 @@ def _complain(name: str, message: str) -> int:
 
 
 def _describe(error: OSError) -> str:
-    return f"{error.strerror}: {error.filename}" if error.filename and error.strerror else str(error)
+    file = error.filename or ("standard output" if error.errno in FULL else "")
+    return f"{error.strerror}: {file}" if file and error.strerror else str(error)
 
 
 def standard_input(instead: str) -> bytes:

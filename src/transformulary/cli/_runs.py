@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from transformulary.cli._record import PRECISION, clock, recorded
 from transformulary.cli.generate import TOKENS
 from transformulary.errors import CheckpointError
-from transformulary.formats import Defaults, read_json, read_metadata
-from transformulary.formats.strict import parse_object
+from transformulary.formats import Defaults, config_of, read_json
+from transformulary.formats.state import NAME
 from transformulary.paper import DTransformerConfig
-from transformulary.paper.practice import Inference, Practice
+from transformulary.paper.practice import Inference, Limits, Practice
 from transformulary.paper.settings import TrainingSettings
+from transformulary.pseudocode.heads import costs
+from transformulary.pseudocode.nodes import Line
+from transformulary.pseudocode.prose import prose
 
-NAME, GENERATION = "training.safetensors", "generation_config.json"
-#: The versions that are read: of the training state, and of what it records.
-FORMAT, RECORD = 2, 1
+GENERATION = "generation_config.json"
 
 
 @dataclass(frozen=True)
 class RunOf:
-    """The run of one folder: the header of its training state, and its defaults for generation."""
+    """The run of one folder: what its training state records, and its defaults for generation.
+
+    special  role -> a special token as it is spelled, and its id
+    clock    the seconds before each step; None where none are recorded, of a step or at all
+    """
 
     config: DTransformerConfig
     settings: TrainingSettings
@@ -31,13 +37,16 @@ class RunOf:
     about: dict[str, Any]
     inference: Inference
     told: dict[str, float]
+    special: dict[str, str]
+    clock: list[float | None] | None
 
     @property
     def practice(self) -> Practice:
         """Algorithms 13 and 14 as they are practised here."""
-        return Practice(
-            training=self.settings.practice(self.progress["step"]), inference=self.inference, told=self.told
-        )
+        *earlier, last = self.limits
+        training = self.settings.practice(self.progress["step"])
+        training = replace(training, N_total=last.N_total, T_total=last.T_total)
+        return Practice(training=training, inference=self.inference, told=self.told, sessions=tuple(earlier))
 
     def facts(self) -> dict[str, Any]:
         """Everything that is recorded, as plain data."""
@@ -47,99 +56,173 @@ class RunOf:
             "progress": self.progress,
             **self.about,
             **self.record,
+            **({"clock": self.clock} if self.clock else {}),
             "inference": vars(self.inference) | {name: self.told[name] for name in ("tau", "ell_gen")},
         }
 
-    def said(self) -> tuple[str, ...]:
+    def said(self) -> tuple[Line, ...]:
         """What the lines of the algorithms do not say, in sentences."""
-        return (self._data(), self._steps(), *self._sessions(), self._beginning(), self._chance(), USE)
+        model = costs(self.config)
+        ways = (self._optimiser(), *self._clock(), self._beginning(), self._order(), self._chance(), self._use())
+        return (*model, self._data(), self._special(), self._steps(), *self._sessions(), *ways, *self._measured())
 
-    def _data(self) -> str:
+    def _data(self) -> Line:
         learnt, held = (self.record["corpus"][part] for part in ("learnt from", "held out"))
-        data = self.about.get("data", {})
-        files = [
+        files = ", ".join(
             f"{f['name']} ({f['characters']:,} characters, sha256 {f['sha256']})" for f in self.about.get("files", [])
-        ]
-        made = f" of {', '.join(files)}; tokens are {data['tokenizer']}" if files else ""
-        return (
-            f"Data: x has N_data = {learnt['sequences']:,} sequences, {learnt['tokens']:,} tokens together{made}; the "
-            f"end of the text, {held['tokens']:,} tokens, is held out."
+        )
+        rest = f"; the last {held['tokens']:,} are held out" if held["tokens"] else ""
+        return prose(
+            "Data: {tokens:,} tokens{kind}{of}. {part} are trained on, as $x$ with $N_data == {n}$ sequence{plural}"
+            "{rest}.",
+            tokens=learnt["tokens"] + held["tokens"],
+            kind=f" ({self.about['data']['tokenizer']})" if files else "",
+            of=f" of {files}" if files else "",
+            part=f"The first {learnt['tokens']:,}" if rest else "All",
+            n=learnt["sequences"],
+            plural="s" * (learnt["sequences"] != 1),
+            rest=rest,
         )
 
-    def _steps(self) -> str:
+    def _special(self) -> Line:
+        """Which tokens stand around a text, and before a prompt."""
+        bos, eos = (self.special.get(role) for role in ("bos_token", "eos_token"))
+        places = [f"{{{name}}} is put {place} every text" for name, place in (("bos", "before"), ("eos", "after"))]
+        put = [words for words, token in zip(places, (bos, eos), strict=True) if token]
+        added = f"{' and '.join(put)}; these are counted, and ids are from 0" if put else "none is added to a text"
+        begins = "begins with {bos}" if bos and bos != eos else "begins with its own first token"
+        empty = ", and with {bos} if it is empty" * bool(bos and bos == eos)
+        return prose(f"Special tokens: {added}. A prompt of Algorithm 14 {begins}{empty}.", bos=bos, eos=eos)
+
+    def _steps(self) -> Line:
         s, done = self.settings, self.progress
         asked = " or ".join([f"{s.steps:,}"] * bool(s.steps) + [f"{s.seconds:g} s"] * bool(s.seconds))
-        return (
-            f"Steps: {done['step']:,} of {asked}, {done['tokens']:,} targets, {done['seconds']:.1f} s, ending in epoch "
-            f"{done['epoch'] + 1}; {PRECISION[s.precision]}."
+        return prose(
+            f"Steps: {done['step']:,} of {asked}, {done['tokens']:,} targets, {done['seconds']:.1f} s; epochs are "
+            f"counted from $k == 0$, and the last step is in epoch $k == {done['epoch']}$; {PRECISION[s.precision]}."
         )
 
-    def _sessions(self) -> Iterator[str]:
-        """Which steps were made with what; where the limits were other ones, so was the rate."""
-        s, sessions = self.settings, self.record["sessions"]
-        ends = [one["step"] for one in sessions[1:]] + [self.progress["step"]]
-        for one, end in zip(sessions, ends, strict=True):
+    def _sessions(self) -> Iterator[Line]:
+        """Which steps were made with what."""
+        sessions = self.record["sessions"]
+        for one, end in zip(sessions, self._ends(), strict=True):
             versions = ", ".join(f"{name} {version}" for name, version in one["versions"].items())
-            limits = f"N_total = {one['steps']} and T_total = {one['seconds']:g} in Algorithm 13e; "
-            other = limits if (one["steps"], one["seconds"]) != (s.steps, s.seconds) else ""
-            yield f"Steps {one['step'] + 1} to {end}: {other}{versions}, {one['machine']}, threads: {one['threads']}."
+            yield prose(
+                "Steps {first} to {end}: {versions}, {machine}, threads: {threads}.",
+                **one | {"first": one["step"] + 1, "end": end, "versions": versions},
+            )
 
-    def _beginning(self) -> str:
+    def _ends(self) -> list[int]:
+        """The last step of each session."""
+        return [one["step"] for one in self.record["sessions"][1:]] + [self.progress["step"]]
+
+    @property
+    def limits(self) -> tuple[Limits, ...]:
+        """What the schedule ran to in each session; those that follow each other with the same are one."""
+        every = zip(self.record["sessions"], self._ends(), strict=True)
+        limits = [Limits(end, one["steps"], one["seconds"]) for one, end in every]
+        ends = zip(limits, [*limits[1:], None], strict=True)
+        return tuple(one for one, after in ends if not after or replace(after, until=one.until) != one)
+
+    def _optimiser(self) -> Line:
         s = self.settings
-        last = f"{s.init_residual:g} times {s.init_std:g}/sqrt(2 L)" if s.init_residual else "0"
-        return (
-            f"Beginning: matrices of theta are normal with standard deviation {s.init_std:g}, W_o and W_mlp2 with "
-            f"{last}; biases and beta are 0, gamma is 1."
+        falls = "stays at its peak" if s.schedule == "constant" else f"falls ({s.schedule})"
+        several = ", which is printed for every part of the run with limits of its own" * (len(self.limits) > 1)
+        return prose(
+            "Optimiser: AdamW (arXiv:1711.05101), Algorithms 13d and 13u; the rate "
+            f"{falls} as Algorithm 13e says{several}."
         )
 
-    def _chance(self) -> str:
-        seed = self.settings.seed
-        dropout = "; dropout draws from that of the process, seeded alike" if self.settings.dropout else ""
-        return (
-            f"Chance: theta is drawn by a generator of PyTorch with seed {seed}; epoch k = 0, 1, ... by one with seed "
-            f"({seed} * 1000003 + k) mod 2^32: first delta of every sequence (randint), then the order "
-            f"(randperm){dropout}."
+    def _clock(self) -> Iterator[Line]:
+        """Where the numbers are that the rate followed, if it followed the clock."""
+        begun = 1
+        for one in self.limits:
+            if one.T_total:
+                lacks = self.clock is None or None in self.clock[begun - 1 : one.until]
+                where = f"are not recorded of all steps {begun} to {one.until}: an earlier version made some of them"
+                if not lacks:
+                    where = (
+                        f"of steps {begun} to {one.until} are the numbers of the tensor `clock` in `{NAME}`, and in "
+                    )
+                    where += "`describe --run --json`"
+                yield prose(f"Clock: the values $clock[i]$ {where}.")
+            begun = one.until + 1
+
+    def _beginning(self) -> Line:
+        s = self.settings
+        times = f"${s.init_residual:g}$ times " * (s.init_residual != 1)
+        last = f"{times}${s.init_std:g} / sqrt(2 * L)$" if s.init_residual else "$0$"
+        return prose(
+            f"Beginning: matrices of $theta$ are normal with standard deviation ${s.init_std:g}$, $W_o$ and $W_mlp2$ "
+            f"with {last}; biases and $beta$ are $0$, $gamma$ is $1$."
         )
 
+    def _order(self) -> Line:
+        """In which order the matrices are drawn, as `nn.initialise` goes through them."""
+        c = self.config
+        first = ["$W_e$"] + ["$W_p$"] * (c.positions == "learned")
+        layer = ["$W_q$, $W_k$ and $W_v$ of all heads", "$W_o$", "$W_mlp1$"] + ["$W_mlp3$"] * (c.mlp == "gated")
+        unembedding = "" if c.tied else "; $W_u$"
+        return prose(
+            f"Matrices are drawn in this order, by rows, $W_e$ and $W_p$ by columns: {', '.join(first)}; of every "
+            f"layer {', '.join(layer)}, $W_mlp2${unembedding}."
+        )
 
-#: Where the numbers of Algorithm 14 are from.
-USE = f"Use: Algorithm 14 has what {GENERATION} says, and else the defaults of `transformulary generate`."
-#: What a precision means.
-PRECISION = {
-    "float32": "in float32",
-    "float64": "in float64",
-    "bfloat16": "products in bfloat16, all else in float32",
-}
+    def _chance(self) -> Line:
+        dropout = "; dropout draws from the one of the process, with seed $c$ too" if self.settings.dropout else ""
+        return prose(
+            f"Chance: the seed is $c == {self.settings.seed}$. $theta$ is drawn by a generator of PyTorch with seed "
+            "$c$; epoch $k$ by one with seed $(1000003 * c + k) % 2**32$: first $delta$ of every sequence "
+            f"(`torch.randint`), then the order (`torch.randperm`){dropout}."
+        )
+
+    def _use(self) -> Line:
+        return prose(
+            f"Inference: Algorithm 14 is that of `transformulary generate`, with what `{GENERATION}` says and the "
+            "defaults of that command for the rest."
+        )
+
+    def _measured(self) -> Iterator[Line]:
+        if measured := self.record.get("measured"):
+            yield prose(
+                "Held-out loss: {nats_per_token:.4f} nats per token, over {tokens:,} tokens, after step {step:,}.",
+                **measured,
+            )
 
 
 def run_of(folder: str) -> RunOf:
     """The run that a folder records.
 
-    Raises CheckpointError: nothing was trained there, or by a version that recorded less; the message says what is
-    missing.
+    Raises CheckpointError: nothing was trained there, or what it records is not what this version writes (`recorded`).
     """
     path = Path(folder) / NAME
     if not path.is_file():
-        raise CheckpointError(f"{folder} has no {NAME}: no run of `transformulary train` is recorded there.")
-    header = parse_object(read_metadata(path).get("transformulary", "").encode(), f"{path}: the header's text")
-    if header.get("format") != FORMAT:
-        raise CheckpointError(f"{path} has format {header.get('format')!r}; this version reads format {FORMAT}.")
-    match header:
-        case {"record": {"version": int(version)}} if version != RECORD:
-            raise CheckpointError(f"{path} has a record of version {version}; this version reads version {RECORD}.")
-        case {
-            "progress": dict(progress),
-            "config": {"model": dict(model), "training": dict(training)},
-            "about": dict(about),
-            "record": {"corpus": dict(), "sessions": [{"step": 0}, *_]} as record,
-        }:
-            config, settings = DTransformerConfig.from_dict(model), TrainingSettings.from_dict(training)
-            inference, told = _use(Path(folder), config)
-            return RunOf(config, settings, progress, record, about, inference, told | {"eta": settings.eta})
-    raise CheckpointError(
-        f"{path} was written, or begun, by an earlier version: it lacks how many sequences and tokens were learnt "
-        f"from, and when, with what limits and by which versions the run went on. Train anew to have them."
+        where = f"{folder} is a file; name the folder" if Path(folder).is_file() else f"{folder} has no {NAME}"
+        raise CheckpointError(f"{where}: no run of `transformulary train` is recorded there.")
+    header = recorded(path)
+    config = DTransformerConfig.from_dict(header["config"]["model"])
+    if config_of(folder) != config:
+        raise CheckpointError(f"{folder}: config.json is not of the model whose training {NAME} records.")
+    settings = TrainingSettings.from_dict(header["config"]["training"])
+    inference, told = _use(Path(folder), config)
+    told |= {"eta": settings.eta}
+    return RunOf(
+        config=config,
+        settings=settings,
+        progress=header["progress"],
+        record=header["record"],
+        about=header["about"],
+        inference=inference,
+        told=told,
+        special=_special(header["tokenizer"]["pipeline"], header["tokenizer"]["special"]),
+        clock=clock(path, header["progress"]["step"]),
     )
+
+
+def _special(pipeline: dict[str, Any], special: dict[str, str]) -> dict[str, str]:
+    """Each special token as it is spelled, and its id."""
+    ids = {token["content"]: token["id"] for token in pipeline.get("added_tokens", [])}
+    return {role: f"{token} (id {ids[token]})" for role, token in special.items() if token in ids}
 
 
 def _use(folder: Path, config: DTransformerConfig) -> tuple[Inference, dict[str, float]]:
@@ -148,7 +231,9 @@ def _use(folder: Path, config: DTransformerConfig) -> tuple[Inference, dict[str,
     defaults = Defaults.read(read_json(path) if path.is_file() else {}, config.N_V, path)
     eos = defaults.eos
     if eos is None:
-        eos = [i for i in [read_json(folder / "config.json").get("eos_token_id")] if i is not None]
+        config_json = folder / "config.json"
+        said = {"eos_token_id": read_json(config_json).get("eos_token_id")}
+        eos = Defaults.read(said, config.N_V, config_json).eos or []
     drawn = defaults.filters
     greedy = drawn.tau == 0
     inference = Inference(

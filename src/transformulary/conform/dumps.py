@@ -203,7 +203,8 @@ WIDENED = np.dtype("<f4", metadata={"precision": "bfloat16"})
 def precision_of(value: Any) -> str:
     """The precision in which an array's numbers are stored; what is not a known float counts as float64."""
     kind = getattr(value, "dtype", "float64")
-    name = (getattr(kind, "metadata", None) or {}).get("precision", str(kind).removeprefix("torch."))
+    own = getattr(kind, "name", str(kind).removeprefix("torch."))  # NumPy's name says nothing of the order of bytes
+    name = (getattr(kind, "metadata", None) or {}).get("precision", own)
     return name if name in ("float16", "bfloat16", "float32") else "float64"
 
 

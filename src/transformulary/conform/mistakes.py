@@ -78,8 +78,8 @@ UNSPLIT = (
 
 EMBEDDING = (
     _mistake("10.2", "no-positions", "no positional embedding is added", POS, "0"),
-    _mistake("10.2", "positions-from-1", "positions are counted one too high", POS, POS.replace("t,", "t + 1,")),
-    _mistake("10.2", "positions-from-2", "positions are counted two too high", POS, POS.replace("t,", "t + 2,")),
+    _mistake("10.2", "positions-from-1", "positions are counted one too high", POS, POS.replace("t,", "embedded(t + 1, c),")),
+    _mistake("10.2", "positions-from-2", "positions are counted two too high", POS, POS.replace("t,", "embedded(t + 2, c),")),
     _mistake("10.2", "positions-before", "positions are counted one too low, so the first token has the last position", POS, POS.replace("t,", "(t - 1) % c.ell_max,")),
     _mistake("10.2", "positions-right", "positions are aligned to the right: the last token has the last position", POS, POS.replace("t,", "c.ell_max - ell + t,")),
     _mistake("10.2", "position-stuck", "every token has the position of the first", POS, POS.replace("t,", "0,")),
@@ -114,10 +114,10 @@ SCORES = (
 
 PROJECTIONS = (
     _mistake("4.1", "q-k-swapped", "the projections of queries and keys are swapped", "W_qkv.W_q @ X + W_qkv.b_q", "W_qkv.W_k @ X + W_qkv.b_k", "4.2", "W_qkv.W_k @ Z + W_qkv.b_k", "W_qkv.W_q @ Z + W_qkv.b_q"),
-    _mistake("4.2", "k-v-swapped", "the projections of keys and values are swapped", "W_qkv.W_k @ Z + W_qkv.b_k", "W_qkv.W_v @ Z + W_qkv.b_v", "4.3", "W_qkv.W_v @ Z + W_qkv.b_v", "W_qkv.W_k @ Z + W_qkv.b_k"),
-    _mistake("4.1", "q-v-swapped", "the projections of queries and values are swapped", "W_qkv.W_q @ X + W_qkv.b_q", "W_qkv.W_v @ X + W_qkv.b_v", "4.3", "W_qkv.W_v @ Z + W_qkv.b_v", "W_qkv.W_q @ Z + W_qkv.b_q"),
-    _mistake("4.1", "order-kvq", "queries, keys and values are taken in the order K, V, Q", "W_qkv.W_q @ X + W_qkv.b_q", "W_qkv.W_k @ X + W_qkv.b_k", "4.2", "W_qkv.W_k @ Z + W_qkv.b_k", "W_qkv.W_v @ Z + W_qkv.b_v", "4.3", "W_qkv.W_v @ Z + W_qkv.b_v", "W_qkv.W_q @ Z + W_qkv.b_q"),
-    _mistake("4.1", "order-vqk", "queries, keys and values are taken in the order V, Q, K", "W_qkv.W_q @ X + W_qkv.b_q", "W_qkv.W_v @ X + W_qkv.b_v", "4.2", "W_qkv.W_k @ Z + W_qkv.b_k", "W_qkv.W_q @ Z + W_qkv.b_q", "4.3", "W_qkv.W_v @ Z + W_qkv.b_v", "W_qkv.W_k @ Z + W_qkv.b_k"),
+    _mistake("4.2", "k-v-swapped", "the projections of keys and values are swapped", "W_qkv.W_k @ Z + W_qkv.b_k", "alike(W_qkv).W_v @ Z + W_qkv.b_v", "4.3", "W_qkv.W_v @ Z + W_qkv.b_v", "alike(W_qkv).W_k @ Z + W_qkv.b_k"),
+    _mistake("4.1", "q-v-swapped", "the projections of queries and values are swapped", "W_qkv.W_q @ X + W_qkv.b_q", "alike(W_qkv).W_v @ X + W_qkv.b_v", "4.3", "W_qkv.W_v @ Z + W_qkv.b_v", "alike(W_qkv).W_q @ Z + W_qkv.b_q"),
+    _mistake("4.1", "order-kvq", "queries, keys and values are taken in the order K, V, Q", "W_qkv.W_q @ X + W_qkv.b_q", "alike(W_qkv).W_k @ X + W_qkv.b_k", "4.2", "W_qkv.W_k @ Z + W_qkv.b_k", "alike(W_qkv).W_v @ Z + W_qkv.b_v", "4.3", "W_qkv.W_v @ Z + W_qkv.b_v", "alike(W_qkv).W_q @ Z + W_qkv.b_q"),
+    _mistake("4.1", "order-vqk", "queries, keys and values are taken in the order V, Q, K", "W_qkv.W_q @ X + W_qkv.b_q", "alike(W_qkv).W_v @ X + W_qkv.b_v", "4.2", "W_qkv.W_k @ Z + W_qkv.b_k", "alike(W_qkv).W_q @ Z + W_qkv.b_q", "4.3", "W_qkv.W_v @ Z + W_qkv.b_v", "alike(W_qkv).W_k @ Z + W_qkv.b_k"),
     _mistake("4.1", "b_q-doubled", "the bias b_q is added twice", "+ W_qkv.b_q[:, None]", "+ 2 * W_qkv.b_q[:, None]"),
     _mistake("4.3", "b_v-doubled", "the bias b_v is added twice", "+ W_qkv.b_v[:, None]", "+ 2 * W_qkv.b_v[:, None]"),
     _mistake("4.2", "no-b_k", "the bias b_k is missing", "+ W_qkv.b_k[:, None]", "+ 0"),
@@ -126,7 +126,7 @@ PROJECTIONS = (
     _mistake("5.1", "W_q-transposed", "the square matrix W_q is transposed", "W_qkv(W,", "W_qkv(transposed(W, 'W_q'),"),
     _mistake("5.1", "W_k-transposed", "the square matrix W_k is transposed", "W_qkv(W,", "W_qkv(transposed(W, 'W_k'),"),
     _mistake("5.1", "W_v-transposed", "the square matrix W_v is transposed", "W_qkv(W,", "W_qkv(transposed(W, 'W_v'),"),
-    _mistake("5.1", "all-transposed", "the square matrices W_q, W_k, W_v and W_o are all transposed", "W_qkv(W,", "W_qkv(transposed(transposed(transposed(W, 'W_q'), 'W_k'), 'W_v'),", "5.4", "W.W_o @", "W.W_o.T @"),
+    _mistake("5.1", "all-transposed", "the square matrices W_q, W_k, W_v and W_o are all transposed", "W_qkv(W,", "W_qkv(transposed(transposed(transposed(W, 'W_q'), 'W_k'), 'W_v'),", "5.4", "W.W_o @ Y", "W.W_o.T @ fitting(Y, X)"),
     _mistake("5.1", "heads-interleaved", "heads take every H-th row of the projections instead of a block of rows", "W_qkv(W,", "W_qkv(interleaved_heads(W),"),
     _mistake("5.1", "heads-unsplit", "queries, keys and values are split into heads without putting the heads before the tokens", *UNSPLIT[1:]),
     _mistake("5.1", "heads-unsplit-unmerged", "the heads are neither put before the tokens where they are split nor behind them where they are joined", *UNSPLIT[1:], "5.3", "rows(Y)", "unmerged(Y)"),
@@ -134,8 +134,8 @@ PROJECTIONS = (
     _mistake("5.3", "heads-not-merged", "heads are not put behind the tokens before they are joined", "rows(Y)", "unmerged(Y)"),
     _mistake("5.3", "heads-merged-interleaved", "heads are joined number by number instead of one below the other", "rows(Y)", "by_number(Y)"),
     _mistake("5.3", "heads-reversed", "heads are joined in reverse order", "rows(Y)", "rows(Y[::-1])"),
-    _mistake("5.4", "W_o-transposed", "the square matrix W_o is transposed", "W.W_o @", "W.W_o.T @"),
-    _mistake("5.4", "no-W_o", "the output projection W_o is missing", "W.W_o @ Y", "Y"),
+    _mistake("5.4", "W_o-transposed", "the square matrix W_o is transposed", "W.W_o @ Y", "W.W_o.T @ fitting(Y, X)"),
+    _mistake("5.4", "no-W_o", "the output projection W_o is missing", "W.W_o @ Y", "fitting(Y, X)"),
     _mistake("5.4", "no-b_o", "the bias b_o is missing", "+ W.b_o[:, None]", "+ 0"),
     _mistake("5.4", "b_o-doubled", "the bias b_o is added twice", "W.b_o[:, None]", "2 * W.b_o[:, None]"),
     _mistake("5.4", "b_o-per-head", "the bias b_o is added once per head", "W.b_o[:, None]", "len(W.W_q) * W.b_o[:, None]"),
@@ -152,7 +152,7 @@ ROTATION = (
     _mistake("4.3a", "rope-not-on-q", "queries are not rotated", "rotate(Q[:, t], t, ell_z, c)", "Q[:, t]"),
     _mistake("4.3b", "rope-not-on-k", "keys are not rotated", "rotate(K[:, t], t, ell_z, c)", "K[:, t]"),
     _mistake("4.3a", "rope-q-from-1", "queries are rotated by one position more than keys", "rotate(Q[:, t], t, ell_z, c)", "rotate(Q[:, t], t + 1, ell_z, c)"),
-    _mistake("4.3", "rope-on-v", "values are rotated too", "W_qkv.W_v @ Z + W_qkv.b_v[:, None]", "columns((rotate((W_qkv.W_v @ Z + W_qkv.b_v[:, None])[:, t], t, ell_z, c) for t in range(ell_z)))"),
+    _mistake("4.3", "rope-on-v", "values are rotated too", "W_qkv.W_v @ Z + W_qkv.b_v[:, None]", "columns((rotate((alike(W_qkv).W_v @ Z + W_qkv.b_v[:, None])[:, t], t, ell_z, c) for t in range(ell_z)))"),
 )  # fmt: skip
 
 Q_NORMED = "columns((NORM[c.norm](Q[:, t], W_qkv.gamma_q, W_qkv.beta_q, c) for t in range(ell_x)))"
@@ -212,7 +212,7 @@ BLOCK = (
     _mistake("10.5", "norm-2-for-1", "the parameters of the second norm are used", "theta.gamma_1[l], theta.beta_1[l]", "theta.gamma_2[l], theta.beta_2[l]"),
     _mistake("10.6", "residual-overwritten-6", "attention is added to the normed X, which overwrites the residual stream", "X + MHAttention", "X_tilde + MHAttention"),
     _mistake("10.6", "no-residual-6", "the residual connection around attention is missing", "X + MHAttention", "MHAttention"),
-    _mistake("10.6", "no-attention", "the attention is left out", "MHAttention(X_tilde, X_tilde, theta.W[l], c.mask[l % len(c.mask)], c)", "0"),
+    _mistake("10.6", "no-attention", "the attention is left out", "MHAttention(X_tilde, X_tilde, theta.W[l], c.mask[l % len(c.mask)], c)", "0 * X"),
     _mistake("10.6", "attention-on-X", "attention reads X instead of its norm", "MHAttention(X_tilde, X_tilde,", "MHAttention(X, X,"),
     _mask("no-mask", "there is no causal mask", "Full()", "4.5", "where(Mask(t_z, t_x), S, -inf)", "S"),
     _mask("mask-transposed", "the mask is transposed: tokens look at later ones", "turned(Mask)"),

@@ -191,9 +191,9 @@ def _twins(pair: Mistakes, places: Sequence[Place], changes: Array) -> Iterator[
 
 
 def tried(compute: Compute, on: Mapping[Mistake, int]) -> Array | None:
-    """The value with some mistakes; None where they make no sense for this model."""
+    """The value with some mistakes; None where they say that they make no sense for this model, or not together."""
     try:
         with np.errstate(all="ignore"):
             return compute(on)
-    except (AlgorithmError, ValueError, IndexError, AttributeError, TypeError, ZeroDivisionError):
+    except AlgorithmError:
         return None

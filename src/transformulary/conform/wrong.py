@@ -1,6 +1,6 @@
 """What wrong implementations compute in place of a formula: the functions that the known mistakes call.
 
-Names and shapes as in the oracle: tokens are columns.
+Names and shapes as in the oracle: tokens are columns.  What makes no sense for a model raises AlgorithmError.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from transformulary.errors import AlgorithmError
 from transformulary.oracle.notation import Array
 from transformulary.oracle.precision import rounded
 from transformulary.oracle.theta import Theta
@@ -16,8 +17,32 @@ from transformulary.oracle.theta import Theta
 
 def transposed(W: Theta, name: str) -> Theta:
     """The bundle of a layer whose W_q, W_k or W_v, all heads in one matrix, was read transposed; it must be square."""
-    whole = np.concatenate(getattr(W, name)).T
-    return _with(W, **{name: np.split(whole, len(getattr(W, name)))})
+    whole = np.concatenate(getattr(W, name))
+    if whole.shape != whole.T.shape:
+        raise AlgorithmError(f"{name} of shape {whole.shape} is not square.")
+    return _with(W, **{name: np.split(whole.T, len(getattr(W, name)))})
+
+
+def alike(W_qkv: Theta) -> Theta:
+    """The bundle of a head whose queries, keys and values, which were confused, have as many numbers."""
+    d_attn, d_mid = len(W_qkv.W_q), len(W_qkv.W_v)
+    if d_attn != d_mid:
+        raise AlgorithmError(f"values have d_mid = {d_mid} numbers, queries and keys d_attn = {d_attn}.")
+    return W_qkv
+
+
+def fitting(Y: Array, X: Array) -> Array:
+    """Y, which was taken for a value of as many rows as X has."""
+    if len(Y) != len(X):
+        raise AlgorithmError(f"{len(Y)} rows are not {len(X)}.")
+    return Y
+
+
+def embedded(t: int, c: Any) -> int:
+    """Position t, which the model must have."""
+    if c.positions == "learned" and t >= c.ell_max:
+        raise AlgorithmError(f"there is no position {t + 1}: ell_max = {c.ell_max}.")
+    return t
 
 
 def interleaved_heads(W: Theta) -> Theta:

@@ -7,6 +7,7 @@ from transformulary.formats.folder import (
     FORMATS,
     READABLE,
     Described,
+    assumed,
     config_of,
     describe,
     format_for,
@@ -17,7 +18,7 @@ from transformulary.formats.folder import (
 )
 from transformulary.formats.format import Format, Key, Origin, Rule, Transposed, unwrapped
 from transformulary.formats.generation import Defaults
-from transformulary.formats.header import Entry, read_header, read_metadata
+from transformulary.formats.header import Entry, read_floats, read_header, read_metadata
 from transformulary.formats.names import TIED, apart, member, parts, place, shapes
 from transformulary.formats.sources import Source, Stored, open_source
 from transformulary.formats.strict import read_json
@@ -37,6 +38,7 @@ __all__ = [
     "Stored",
     "Transposed",
     "apart",
+    "assumed",
     "config_of",
     "describe",
     "format_for",
@@ -44,6 +46,7 @@ __all__ = [
     "open_source",
     "parts",
     "place",
+    "read_floats",
     "read_header",
     "read_json",
     "read_metadata",

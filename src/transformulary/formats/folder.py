@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,13 +84,37 @@ def config_of(where: str | Path) -> Config:
     Raises CheckpointError as `config_file` and `describe` do, and for more layers or elements than any model has:
     without weights nothing else would contradict them.
     """
-    file = config_file(where)
-    config = describe(file).config if file.suffix == ".gguf" else understood(read_json(file), file)[1]
-    for name in (f.name for f in fields(config) if f.type == "int"):
+    file, theirs, form, config = _described(where)
+    sizes = {f.name: getattr(config, f.name) for f in fields(config) if f.type == "int"}
+    if isinstance(config, DTransformerConfig):
+        members = (member for mask in config.mask for member in mask.members)
+        sizes["mask"] = max((n for member in members for n in astuple(member)), default=0)
+    for name, n in sizes.items():
         most = MOST if name.startswith("L") else MOST_ELEMENTS
-        if getattr(config, name) > most:
-            raise CheckpointError(f"{file}: {name} is more than {most:,}, and no model has so many: is it damaged?")
+        if n > most:
+            called = form.called(name, theirs)
+            said = f"{called} ({name})" if called else name
+            raise CheckpointError(f"{file}: {said} is more than {most:,}, and no model has so many: is it damaged?")
     return config
+
+
+def assumed(where: str | Path) -> dict[str, Any]:
+    """What a config.json does not say: the keys that it lacks, with the values that they have by default.
+
+    Raises CheckpointError as `config_of` does.
+    """
+    file, theirs, form, config = _described(where)
+    return {} if file.suffix == ".gguf" else form.assumed(theirs, config)
+
+
+def _described(where: str | Path) -> tuple[Path, dict[str, Any], Format, Config]:
+    """The file that says a config, what stands there, by which tables it is read, and the config."""
+    file = config_file(where)
+    if file.suffix == ".gguf":
+        found = describe(file)
+        return file, found.source.config, found.format, found.config
+    theirs = read_json(file)
+    return file, theirs, *understood(theirs, file)
 
 
 def understood(theirs: dict[str, Any], file: object) -> tuple[Format, Config]:

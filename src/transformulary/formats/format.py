@@ -79,6 +79,14 @@ class Keys:
     write: Callable[[dict[str, Any]], dict[str, Any]]
 
 
+def flag(theirs: dict[str, Any], name: str) -> bool:
+    """Whether a key is true; false where it is missing or null.  Raises ConfigError for what is neither."""
+    given = theirs.get(name)
+    if given is not None and type(given) is not bool:
+        raise ConfigError(f"{name} = {given!r} is neither true nor false.")
+    return bool(given)
+
+
 class Operation(Protocol):
     """A reversible change of one tensor on its way between their file and our model; `c` is the model's config."""
 
@@ -188,13 +196,30 @@ class Format:
         given = dict(self.fixed)
         for entry in self.keys:
             given |= _fields(entry, theirs)
-        return self.kind.from_dict({name: value for name, value in given.items() if value is not None})
+        try:
+            return self.kind.from_dict({name: value for name, value in given.items() if value is not None})
+        except ConfigError as error:
+            called = self.called(error.field, theirs)
+            raise ConfigError(f"{called}: {error}" if called else str(error)) from None
+
+    def called(self, ours: str, theirs: dict[str, Any]) -> str:
+        """The keys of theirs that say one of our fields, those that are there first of all; "" where the name is ours."""
+        for entry in self.keys:
+            if ours in _fields(entry, theirs):
+                names = [name for name in _theirs(entry) if name in theirs] or _theirs(entry)[:1]
+                return "" if [*names] == [ours] else ", ".join(names)
+        return ""
+
+    def assumed(self, theirs: dict[str, Any], config: Config) -> dict[str, Any]:
+        """The keys that their config lacks, with the values that it has by default; null is said by nothing."""
+        written = {name: value for key in self.keys for name, value in _written(key, config.to_dict()).items()}
+        return {name: value for name, value in written.items() if name not in theirs and value is not None}
 
     def write_config(self, config: DTransformerConfig) -> dict[str, Any]:
         """Their config.json for this config, which `expresses` allows."""
         ours, theirs = config.to_dict(), {"model_type": self.model_type, **self.writes}
         for key in self.keys:
-            theirs |= key.write(ours) if isinstance(key, Keys) else {key.theirs: key.write(ours)}
+            theirs |= _written(key, ours)
         return theirs
 
     def expresses(self, config: DTransformerConfig) -> bool:
@@ -283,6 +308,11 @@ def _fields(key: Key | Keys, theirs: dict[str, Any]) -> dict[str, Any]:
     except (TypeError, ValueError, ArithmeticError, KeyError) as error:  # a value of another kind than is meant
         said = ", ".join(f"{name} = {theirs[name]!r}" for name in _theirs(key) if theirs.get(name) is not None)
         raise ConfigError(f"{said or _theirs(key)[0]} makes no sense here ({error}).") from None
+
+
+def _written(key: Key | Keys, ours: dict[str, Any]) -> dict[str, Any]:
+    """Their keys that one entry of the table writes."""
+    return key.write(ours) if isinstance(key, Keys) else {key.theirs: key.write(ours)}
 
 
 def _theirs(key: Key | Keys) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ KINDS = ("global", "local")
 
 def read_mask(theirs: dict[str, Any]) -> dict[str, Any]:
     """attention_types = [[["global", "local"], 12]] says the kinds of 24 layers; attention_layers lists them."""
-    types, L = theirs.get("attention_types") or [[["global", "local"], 12]], checked(theirs.get("num_layers", 24))
+    types, L = theirs.get("attention_types"), checked(theirs.get("num_layers", 24))
+    types = [[["global", "local"], 12]] if types is None else types
     kinds: list[str] = []
     for item in types if isinstance(types, list) else [None]:
         match item:

@@ -6,9 +6,12 @@ The file is: 8 bytes, the length n of the header, little-endian; n bytes of JSON
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from math import prod
+from os import SEEK_END
 from pathlib import Path
+from sys import byteorder
 from typing import Any
 
 from transformulary.errors import CheckpointError
@@ -49,6 +52,26 @@ def read_metadata(path: Path) -> dict[str, str]:
     entries, about, size = _content(path)
     _check_layout(path, entries, size)
     return about
+
+
+def read_floats(path: Path, name: str) -> list[float] | None:
+    """The float32 numbers of one tensor; None if there is no such tensor.
+
+    Raises CheckpointError as `read_header` does, and for numbers of another type.
+    """
+    entries, _, size = _content(path)
+    _check_layout(path, entries, size)
+    if name not in entries:
+        return None
+    if entries[name].dtype != "F32":
+        raise CheckpointError(f"{path}: {name} has the dtype {entries[name].dtype}, and F32 was due.")
+    numbers = array("f")
+    with path.open("rb") as file:
+        file.seek(entries[name].begin - size, SEEK_END)
+        numbers.frombytes(file.read(entries[name].end - entries[name].begin))
+    if byteorder == "big":
+        numbers.byteswap()
+    return numbers.tolist()
 
 
 def _content(path: Path) -> tuple[dict[str, Entry], dict[str, str], int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from transformulary.errors import ConfigError
 from transformulary.formats import gpt2
-from transformulary.formats.format import Format, Key, Keys, Rule
+from transformulary.formats.format import Format, Key, Keys, Rule, flag
 from transformulary.formats.rope import ROPE
 
 #: What no key can change.
@@ -36,10 +36,7 @@ def read_biases(theirs: dict[str, Any]) -> dict[str, Any]:
     """attention_bias and mlp_bias say whether four and three biases are there."""
     absent = ["b_u"]
     for key, names in (("attention_bias", ATTENTION), ("mlp_bias", MLP)):
-        given = theirs.get(key) or False
-        if given not in (True, False):
-            raise ConfigError(f"{key} = {given!r} is neither true nor false.")
-        absent += [] if given else names
+        absent += [] if flag(theirs, key) else names
     return {"absent": absent}
 
 

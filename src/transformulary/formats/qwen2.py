@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from transformulary.errors import ConfigError
-from transformulary.formats.format import Keys
+from transformulary.formats.format import Keys, flag
 from transformulary.formats.layers import checked, cycle, listed, width, windowed
 from transformulary.formats.llama import BIASES, HEADS, MLP, like_llama, shared
 from transformulary.paper import Local
@@ -19,11 +19,13 @@ KINDS = ("full_attention", "sliding_attention")
 def read_mask(theirs: dict[str, Any]) -> dict[str, Any]:
     """layer_types says which layers are banded, or else the first max_window_layers ones are not."""
     L = checked(theirs.get("num_hidden_layers", 32))
-    window = theirs.get("sliding_window", 4096) if theirs.get("use_sliding_window") else None
+    window = theirs.get("sliding_window", 4096) if flag(theirs, "use_sliding_window") else None
     whole = theirs.get("max_window_layers", 28)
     if type(whole) is not int:
         raise ConfigError(f"max_window_layers = {whole!r} is no number of layers.")
-    kinds = theirs.get("layer_types") or [KINDS[window is not None and l >= whole] for l in range(L)]
+    kinds = theirs.get("layer_types")
+    if kinds is None:
+        kinds = [KINDS[window is not None and l >= whole] for l in range(L)]
     if not isinstance(kinds, list) or len(kinds) != L or not all(kind in KINDS for kind in kinds):
         raise ConfigError(f"layer_types = {kinds!r} does not say for each of {L} layers which of {KINDS} it is.")
     if window is None and KINDS[1] in kinds:

@@ -38,24 +38,28 @@ KINDS: dict[str, tuple[str, dict[str, str]]] = {
 NEEDED = {"linear": ["factor"], "dynamic": ["factor"], "llama3": ["factor", "low_freq_factor", "high_freq_factor"]}
 #: What else may stand there, and the only value that we compute.
 REQUIRED = {"partial_rotary_factor": 1.0, "truncate": True}
-HARMLESS = frozenset({"finetuned"})
+#: What else may stand there and changes nothing: theirs of dynamic frequencies is max_position_embeddings.
+HARMLESS = {kind: {"finetuned"} | ({LENGTH} if kind == "dynamic" else set()) for kind in KINDS}
 
 
 def read(theirs: dict[str, Any]) -> dict[str, Any]:
     """base, frequencies and their numbers."""
-    given = _once(theirs, "rope_parameters", theirs, "rope_scaling") or {}
-    if not isinstance(given, dict):
+    given = _once(theirs, "rope_parameters", theirs, "rope_scaling")
+    given = {"rope_type": "default"} if given is None else given
+    if not isinstance(given, dict) or not given:
         raise ConfigError(f"rope_scaling = {given!r} is no table of names and numbers.")
     base = _once(given, THETA, theirs, THETA)
-    kind = _once(given, "rope_type", given, "type") or "default"
+    kind = _once(given, "rope_type", given, "type")
+    kind = "default" if kind is None else kind
     if kind not in KINDS:
         raise ConfigError(f"rope_type = {kind!r} is not computed, only {', '.join(KINDS)}.")
     frequencies, names = KINDS[kind]
-    numbers = {name: value for name, value in given.items() if value is not None and name not in HARMLESS}
+    numbers = {name: value for name, value in given.items() if value is not None and name not in HARMLESS[kind]}
     numbers = _checked(kind, {name: numbers[name] for name in numbers if name not in (THETA, "rope_type", "type")})
     longest = theirs.get("max_position_embeddings")
     if LENGTH in names:
-        numbers[LENGTH] = theirs.get(LENGTH) or numbers.get(LENGTH) or longest
+        said = (theirs.get(LENGTH), numbers.get(LENGTH), longest)
+        numbers[LENGTH] = next((length for length in said if length is not None), None)
     if kind == "yarn":
         numbers = _yarn(numbers, longest)
     ours = {names[name]: value for name, value in numbers.items() if name in names}
@@ -88,13 +92,12 @@ def _checked(kind: str, numbers: dict[str, Any]) -> dict[str, Any]:
 
 def _yarn(numbers: dict[str, Any], longest: Any) -> dict[str, Any]:
     """YaRN's defaults: the factor is that of the lengths, the attention factor grows with its logarithm."""
-    factor = numbers.get("factor") or (longest / numbers[LENGTH] if longest else None)
+    factor = numbers.get("factor", longest / numbers[LENGTH] if longest else None)
     if factor is None:
         raise ConfigError("rotary positions of type yarn lack factor.")
     one, other = numbers.pop("mscale", 0), numbers.pop("mscale_all_dim", 0)
     attention = _mscale(factor, one) / _mscale(factor, other) if one and other else _mscale(factor, 1)
-    betas = {"beta_fast": numbers.get("beta_fast") or 32, "beta_slow": numbers.get("beta_slow") or 1}
-    return {"attention_factor": attention, **numbers, **betas, "factor": factor}
+    return {"attention_factor": attention, "beta_fast": 32, "beta_slow": 1, **numbers, "factor": factor}
 
 
 def _mscale(factor: float, scale: float) -> float:

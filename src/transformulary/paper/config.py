@@ -14,7 +14,7 @@ from sys import float_info
 from typing import Any, ClassVar, Self
 
 from transformulary.errors import ConfigError
-from transformulary.paper.masks import Causal, Mask, parse_mask
+from transformulary.paper.masks import MOST, Causal, Mask, parse_mask
 from transformulary.paper.symbols import called
 
 #: slot -> the values it may have; the first is the paper's (Algorithm 8's activation is relu).
@@ -121,7 +121,7 @@ class Choices:
             object.__setattr__(self, name, value)
 
     def _wrong(self, name: str, why: str) -> ConfigError:
-        return ConfigError(f"{type(self).__name__}: {name} = {getattr(self, name)!r} {why}.")
+        return ConfigError(f"{type(self).__name__}: {name} = {getattr(self, name)!r} {why}.", name)
 
     def _check(self, name: str, kind: str) -> None:
         value = getattr(self, name)
@@ -181,6 +181,9 @@ class Sizes(Choices):
             derived = value is None and f.default is None
             if f.type == "int" and not derived and (type(value) is not int or value < least):
                 raise self._wrong(f.name, f"must be a whole number, at least {least}")
+            if f.type == "int" and not derived and value > MOST:
+                said = f"{type(self).__name__}: {f.name} has {value.bit_length()} bits, which is absurd."
+                raise ConfigError(said, f.name)
         if self.d_attn is None and self.d_e % self.H:
             raise self._wrong(
                 "H", f"does not divide d_e = {self.d_e}: every head gets d_attn = d_e / H numbers. {self._better_H()}"
@@ -258,7 +261,7 @@ class DTransformerConfig(Sizes):
 
     L     layers
     mask  line 6: one mask, or a cycle of masks that the layers go through (layer l uses mask[(l - 1) % n]);
-          each a Mask or how `parse_mask` spells it
+          each a Mask or how `parse_mask` spells it; those of layers that do not exist are left out
     """
 
     optional: ClassVar[frozenset[str]] = ONE_STACK
@@ -273,7 +276,7 @@ class DTransformerConfig(Sizes):
         if not masks or not all(isinstance(mask, str | Mask) for mask in masks):
             raise self._wrong("mask", "must be one mask or a list of at least one")
         parsed = tuple(parse_mask(mask) if isinstance(mask, str) else mask for mask in masks)
-        self._set(mask=parsed)
+        self._set(mask=parsed[: self.L])
 
     @property
     def remembers(self) -> bool:

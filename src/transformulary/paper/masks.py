@@ -20,6 +20,11 @@ from typing import Any
 
 from transformulary.errors import AlgorithmError, ConfigError
 
+#: No size, and no number of a mask, is larger: no array has an index beyond.
+MOST = 2**63 - 1
+#: No mask is the union of more.
+JOINED = 16
+
 
 @dataclass(frozen=True)
 class Mask(ABC):
@@ -34,6 +39,8 @@ class Mask(ABC):
             if type(value) is not int or value < least:
                 kind = type(self).__name__
                 raise ConfigError(f"{kind}: {f.name} = {value!r} must be a whole number, at least {least}.")
+            if value > MOST:
+                raise ConfigError(f"{type(self).__name__}: {f.name} has {value.bit_length()} bits, which is absurd.")
 
     @abstractmethod
     def __call__(self, t_z: Any, t_x: Any) -> Any:
@@ -156,6 +163,8 @@ class Union(Mask):
         distinct = {member for mask in self.masks for member in mask.members}
         if len(distinct) < 2:
             raise ConfigError(f"Union: masks = {self.masks!r} must hold at least two that differ.")
+        if len(distinct) > JOINED:
+            raise ConfigError(f"a mask joins {len(distinct)} parts, and {JOINED} are more than any model has.")
         object.__setattr__(self, "masks", tuple(sorted(distinct, key=str)))
 
     @property
@@ -192,7 +201,10 @@ def parse_mask(text: str) -> Mask:
 
     Raises ConfigError for a name, a count of numbers or a number that no mask has.
     """
-    return reduce(or_, (_one(part.strip(), text) for part in text.split("|")))
+    parts = text.split("|")
+    if len(parts) > JOINED:
+        raise ConfigError(f"a mask joins {len(parts)} parts, and {JOINED} are more than any model has.")
+    return reduce(or_, (_one(part.strip(), text) for part in parts))
 
 
 def _one(part: str, text: str) -> Mask:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from transformulary.errors import ConfigError
@@ -141,17 +141,44 @@ class Inference:
     limit: bool = False
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What a schedule ran to, N_total and T_total of `Training`, up to and with the step `until`."""
+
+    until: int
+    N_total: int
+    T_total: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Practice:
     """How one model is trained and used: what its algorithms choose, and the hyperparameters that they are told.
 
     training, inference  `how` of Algorithms 11-13, of 14 and 15
     told                 numbers by name: eta, tau, ell_gen
+    sessions             the limits that its schedule had before the last time that a run was taken up again
+    steps                the first and the last step that this is of, if it is one session of a run
     """
 
     training: Training = Training()
     inference: Inference = Inference()
     told: Mapping[str, float] = field(default_factory=dict)
+    sessions: tuple[Limits, ...] = ()
+    steps: tuple[int, int] | None = None
+
+    def by_session(self) -> tuple[Practice, ...]:
+        """The practice of every session of a run, itself if there is one."""
+        if not self.sessions:
+            return (self,)
+        now = self.training
+        limits = (*self.sessions, Limits(now.N_steps, now.N_total, now.T_total))
+        firsts = (1, *(one.until + 1 for one in self.sessions))
+        return tuple(
+            replace(
+                self, training=replace(now, N_total=one.N_total, T_total=one.T_total), sessions=(), steps=(i, one.until)
+            )
+            for i, one in zip(firsts, limits, strict=True)
+        )
 
 
 def dropping(config: C, dropout: Any) -> C:

@@ -13,6 +13,7 @@ from itertools import groupby
 
 from transformulary.paper import parameters
 from transformulary.paper.parameters import POSITIONAL, QK_NORM, Shapes, size, split
+from transformulary.pseudocode.credits import IN_THE_TEXT, MISPRINTED
 from transformulary.pseudocode.nodes import Apply, Box, Entry, Fence, Infix, Line, Node, Num, Power, Sym, Words
 from transformulary.pseudocode.notation import member
 from transformulary.pseudocode.specialise import (
@@ -24,7 +25,7 @@ from transformulary.pseudocode.specialise import (
     papers_program,
     widths_differ,
 )
-from transformulary.pseudocode.statements import Parts, lines
+from transformulary.pseudocode.statements import Parts, arrays, lines
 
 #: Name -> the set it is from: a shape of real numbers ("d_x ell_x"), or one of SETS and a shape.
 SPACES = {
@@ -59,7 +60,7 @@ SPACES = {
     "tau": "(0,∞)",
     "p_mask": "(0,1)",
     "g": "d",
-    "i": "naturals",
+    "i": "steps",
     "omega": "memory",
     "w": "(V*)*",
     "D": "((V*)*)*",
@@ -136,11 +137,7 @@ def box(program: Program, name: str) -> Box:
     kept = ((heading, tuple(row for row in rows if row.parts)) for heading, rows in sections.items())
     shown = tuple((heading, rows) for heading, rows in kept if rows)
     printed = lines(program, name)
-    return Box(head.number, head.title(), credit(program, name, printed), shown, printed)
-
-
-#: Algorithms in which the paper misprints something that we print as meant (docs/errata.md: E8, E3, E2).
-MISPRINTED = frozenset({"6", "8", "9"})
+    return Box(head.number, head.title(), credit(program, name), shown, printed)
 
 
 def papers_lines(name: str) -> tuple[Line, ...]:
@@ -148,14 +145,19 @@ def papers_lines(name: str) -> tuple[Line, ...]:
     return lines(papers_program(name), name)
 
 
-def credit(program: Program, name: str, printed: tuple[Line, ...]) -> str:
-    """What an algorithm owes to the paper: its lines are the paper's, or some are not, or it is no algorithm there."""
+def credit(program: Program, name: str) -> str:
+    """What an algorithm owes to the paper.
+
+    Lines and parameters are the paper's, but for a misprint or not, or some are not; or it is no algorithm there.
+    """
     number = program.source.numbers[name]
-    if not number.isdigit():
+    if not number.isdigit() and number not in IN_THE_TEXT:
         return "added to"
-    ours = printed if not program.numbers else lines(program.in_symbols, name)
-    if ours != papers_lines(name):
+    ours, papers = ((lines(p, name), *_Head(p, name).parameters()) for p in (program.in_symbols, papers_program(name)))
+    if ours != papers:
         return "adapted from"
+    if number in IN_THE_TEXT:
+        return "from the text of"
     return "corrected from" if number in MISPRINTED else "from"
 
 
@@ -170,10 +172,19 @@ class _Head:
         self.results = results(self.function)
 
     def title(self) -> Node:
-        given, rest = (tuple(map(_as_argument, group)) for group in (self.given, self.rest))
+        given, rest = (tuple(map(self.argument, group)) for group in (self.given, self.rest))
         call = Apply(Words(self.name), given, rest) if self.bar else Apply(Words(self.name), given + rest)
-        shown = tuple(map(Sym, self.results))
+        shown = tuple(map(self.symbol, self.results))
         return Infix("←", shown[0] if len(shown) == 1 else Fence("()", shown), call)
+
+    def symbol(self, name: str) -> Sym:
+        return Sym(name, plain=False if name in arrays(self.function) else None)
+
+    def argument(self, a: ast.arg) -> Node:
+        """An argument in the title: x, or x_{1:N_data} if it is a family."""
+        if _count(a):
+            return member(a.arg, Infix(":", Num(1), Sym(_count(a))))
+        return Sym(a.arg, plain=True) if annotation(a) in ("Token", "Position") else self.symbol(a.arg)
 
     def input(self) -> Parts:
         """x ∈ V*; families are e_t ∈ … for t ∈ [T].  Training and inference take theta as an input too."""
@@ -181,14 +192,14 @@ class _Head:
         for count, group in groupby(self.given if self.bar else self.given + self.rest, _count):
             arguments = list(group)
             index = Sym("t" if count == "T" else "n")
-            symbols = [member(a.arg, index) if count else _as_argument(a) for a in arguments]
+            symbols = [member(a.arg, index) if count else self.argument(a) for a in arguments]
             found = self.members((s, self.space(SPACES[a.arg])) for s, a in zip(symbols, arguments, strict=True))
             every: Parts = ("for", Infix("∈", index, Fence("[]", (Sym(count),)))) if count else ()
             parts += (*((";",) if parts else ()), *found, *every)
         return parts
 
     def output(self) -> Parts:
-        found = self.members((Sym(name), self.space(SPACES[name])) for name in self.results)
+        found = self.members((self.symbol(name), self.space(SPACES[name])) for name in self.results)
         return (*found, "; column", Sym("t"), "is", *COLUMNS[self.number]) if self.number in COLUMNS else found
 
     def hyperparameters(self) -> Parts:
@@ -290,6 +301,8 @@ class _Head:
 
     def space(self, spec: str) -> Node:
         """The set that a spec of SPACES or a shape of the table of parameters means."""
+        if spec == "steps":
+            return self.steps()
         if spec == "memory":
             two = self.program.practice.training.optimiser in ("adam", "adamw")
             return Power(self.space("d"), Num(2)) if two else self.space("d")
@@ -299,6 +312,14 @@ class _Head:
         else:
             base, shape = (SETS[first], shape) if first in SETS else (Sym("reals"), [first, *shape])
         return Power(base, reduce(lambda a, b: Infix("×", a, b), map(self.dimension, shape))) if shape else base
+
+    def steps(self) -> Node:
+        """The numbers of steps: all, or those of a part of a run."""
+        if not self.program.practice.steps:
+            return SETS["naturals"]
+        first, last = self.program.practice.steps
+        every = tuple(map(Num, range(first, last + 1)))
+        return Fence("{}", every if len(every) <= 3 else (every[0], Words("…"), every[-1]))
 
     def dimension(self, word: str) -> Node:
         """A size as a symbol or as the model's number."""
@@ -327,13 +348,6 @@ def results(function: ast.FunctionDef) -> list[str]:
 def _count(a: ast.arg) -> str:
     """How many there are of an argument that is a family, "" if it is one thing."""
     return {"Sequences": "N_data", "Sequence[Array]": "T"}.get(annotation(a), "")
-
-
-def _as_argument(a: ast.arg) -> Node:
-    """An argument in the title: x, or x_{1:N_data} if it is a family."""
-    if _count(a):
-        return member(a.arg, Infix(":", Num(1), Sym(_count(a))))
-    return Sym(a.arg, plain=annotation(a) in ("Token", "Position"))
 
 
 def _listed(nodes: list[Node]) -> Parts:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
-from transformulary.errors import AlgorithmError
+from transformulary.errors import AlgorithmError, ConfigError
 from transformulary.oracle.source import read
 from transformulary.paper import Config, Preset
-from transformulary.paper.practice import Practice, Training, dropping
+from transformulary.paper.practice import Inference, Practice, Training, dropping
 from transformulary.pseudocode import heads
 from transformulary.pseudocode.boxes import box
 from transformulary.pseudocode.definitions import definitions
 from transformulary.pseudocode.diff import Diff, between
-from transformulary.pseudocode.nodes import Document, Head
+from transformulary.pseudocode.nodes import Box, Document, Head
+from transformulary.pseudocode.notes import choices, forms, notes
 from transformulary.pseudocode.specialise import PAPER, Program, order, papers_program
 
 #: Each is printed by the module of this name, which has `document` and `diff`.
@@ -51,6 +53,7 @@ def render(
     config: Config | None = None,
     format: str = "text",
     practice: Practice | None = None,
+    choose: Mapping[str, Any] = MappingProxyType({}),
 ) -> Page:
     """Algorithms, with the paper's line numbers.
 
@@ -59,19 +62,34 @@ def render(
         config: the model whose lines are shown; the paper's choices if not given.
         format: one of FORMATS.
         practice: how training and inference are practised; the paper's if not given, and of algorithms of practice
-            alone everything that their lines can say.
+            alone much of what their lines can say.
+        choose: what is practised otherwise than that, by the names of `Training` and `Inference`.
 
     Raises:
         AlgorithmError: there is no such algorithm, or no such format.
-        ConfigError: the algorithm is for another architecture than the config's.
+        ConfigError: the algorithm is for another architecture than the config's, or no line depends on a choice.
     """
-    asked = [numbers] if isinstance(numbers, int | str) else numbers
-    programs = [_program(str(number), config, practice) for number in asked]
-    where = (row for program, name in programs if practice for row in definitions(program, [name]))
-    return _page(Document(tuple(box(*program) for program in programs), tuple(dict.fromkeys(where))), format)
+    asked = [str(number) for number in ([numbers] if isinstance(numbers, int | str) else numbers)]
+    programs = [_program(number, config, practice, choose) for number in asked]
+    _refuse_idle(asked, choose)
+    boxes = tuple(box(*program) for program in programs)
+    where = (row for program, name in programs for row in definitions(program, [name]))
+    others = (row for number in asked if practice is None and (choose or not number.isdigit()) for row in forms(number))
+    return _page(Document(boxes, tuple(dict.fromkeys(where)), notes=(*notes(boxes), *others)), format)
 
 
-def describe(model: Config | Preset, numbers: bool = False, format: str = "text", name: str = "") -> Page:
+def _refuse_idle(asked: list[str], choose: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a choice that changes none of the algorithms."""
+    known = list(dict.fromkeys(name for number in asked for name in choices(number)))
+    for name in choose:
+        if name not in known:
+            there = f"what can be chosen is {', '.join(known)}" if known else "there is nothing to choose"
+            raise ConfigError(f"no line of Algorithm {', '.join(asked)} depends on a choice {name!r}; there, {there}.")
+
+
+def describe(
+    model: Config | Preset, numbers: bool = False, format: str = "text", name: str = "", says: tuple[str, ...] = ()
+) -> Page:
     """What a model costs, every algorithm that it executes, and the functions that they use.
 
     Args:
@@ -79,10 +97,11 @@ def describe(model: Config | Preset, numbers: bool = False, format: str = "text"
         numbers: sizes as the model's numbers, not as symbols.
         format: one of FORMATS.
         name: what to call a model that is no preset.
+        says: what else is to be said of it.
     """
     program = Program(_config(model), numbers)
     boxes = tuple(box(program, name) for name in program.executed)
-    return _page(Document(boxes, tuple(definitions(program, program.executed)), heads.head(model, name)), format)
+    return _whole(boxes, program, program.executed, heads.head(model, name, says), format)
 
 
 def run(config: Config, practice: Practice, format: str = "text", head: Head | None = None) -> Page:
@@ -96,8 +115,21 @@ def run(config: Config, practice: Practice, format: str = "text", head: Head | N
     """
     program = Program(dropping(config, practice.training.p_drop), numbers=True, practice=practice)
     names = program.executed_by("13", "14")
-    boxes = tuple(box(program, name) for name in names)
-    return _page(Document(boxes, tuple(definitions(program, names)), head), format)
+    boxes = tuple(one for name in names for one in _by_session(program, name))
+    return _whole(boxes, program, names, head, format)
+
+
+def _by_session(program: Program, name: str) -> tuple[Box, ...]:
+    """A box; of the schedule, where a run was taken up again with other limits, one for each session."""
+    practices = program.practice.by_session()
+    if name != "learning_rate" or len(practices) == 1:
+        return (box(program, name),)
+    programs = (Program(program.config, program.numbers, practice=practice) for practice in practices)
+    return tuple(replace(box(one, name), part=part) for part, one in enumerate(programs, 1))
+
+
+def _whole(boxes: tuple[Box, ...], program: Program, names: list[str], head: Head | None, format: str) -> Page:
+    return _page(Document(boxes, tuple(definitions(program, names)), head, tuple(notes(boxes))), format)
 
 
 def diff(a: Config | Preset, b: Config | Preset, format: str = "text", names: tuple[str, str] = ("a", "b")) -> Page:
@@ -130,22 +162,27 @@ def _page(what: Document | Diff, format: str) -> Page:
     return page
 
 
-def _program(number: str, config: Config | None, practice: Practice | None) -> tuple[Program, str]:
+def _program(
+    number: str, config: Config | None, practice: Practice | None, choose: Mapping[str, Any]
+) -> tuple[Program, str]:
     """One algorithm of a model, or of the paper: what `box` is called with."""
     name = read().name(number)
     if name is None:
         raise AlgorithmError(_missing(number))
     paper = papers_program(name)
-    practice = practice or _practice(number, name)
+    practice = practice or _practice(number, name, choose)
     as_printed = config is None and practice == PAPER
     return (paper if as_printed else Program(config or paper.config, practice=practice)), name
 
 
-def _practice(number: str, name: str) -> Practice:
-    """The paper's own algorithms are shown as it has them; those of practice with all that their lines can say."""
+def _practice(number: str, name: str, choose: Mapping[str, Any]) -> Practice:
+    """The paper's own algorithms are shown as it has them; those of practice with much that their lines can say."""
     table = {ast.unparse(f): key for key, f in read().tables["OPTIMISER"].items()}
-    optimiser = table.get(name, "adamw")
-    return PAPER if number.isdigit() else Practice(training=replace(PRACTISED, optimiser=optimiser))
+    usual = replace(PRACTISED, optimiser=table.get(name, "adamw"))
+    if number.isdigit():
+        usual = replace(Training(), N_steps=1) if choose else Training()
+    training, inference = ({k: v for k, v in choose.items() if hasattr(kind, k)} for kind in (Training, Inference))
+    return Practice(training=replace(usual, **training), inference=replace(Inference(), **inference))
 
 
 def _missing(number: str) -> str:

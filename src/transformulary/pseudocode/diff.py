@@ -9,8 +9,10 @@ from itertools import groupby
 
 from transformulary.paper import Config
 from transformulary.pseudocode.boxes import box
+from transformulary.pseudocode.definitions import definitions
 from transformulary.pseudocode.heads import sizes
 from transformulary.pseudocode.nodes import Box, Head, Line
+from transformulary.pseudocode.prose import plain
 from transformulary.pseudocode.specialise import Program, order
 
 Pair = tuple[Line | None, Line | None]
@@ -32,11 +34,15 @@ class Difference:
 
 @dataclass(frozen=True)
 class Diff:
-    """Two models' names, and the algorithms that differ; if none does, what is to be said instead."""
+    """Two models' names, and the algorithms that differ; if none does, what is to be said instead.
+
+    where  the functions that only one of them uses
+    """
 
     names: tuple[str, str]
     differences: tuple[Difference, ...]
     same: Head | None = None
+    where: tuple[Line, ...] = ()
 
 
 def between(a: Config, b: Config, names: tuple[str, str], sized: bool = True) -> Diff:
@@ -44,23 +50,21 @@ def between(a: Config, b: Config, names: tuple[str, str], sized: bool = True) ->
 
     sized   whether the sizes of the configs are meant: where no line differs, they are compared
     """
-    ours, theirs = ({x.number: x for x in _boxes(config)} for config in (a, b))
+    programs = Program(a), Program(b)
+    ours, theirs = ({x.number: x for x in (box(p, name) for name in p.executed)} for p in programs)
     numbers = sorted(ours | theirs, key=order)
     compared = (_compared(ours.get(n), theirs.get(n)) for n in numbers)
     found = tuple(x for x in compared if x.runs or x.titles[0] != x.titles[1])
-    return Diff(names, found, None if found else _same(a, b, names, sized))
+    used = [dict.fromkeys(definitions(p, p.executed)) for p in programs]
+    once = tuple(row for row in (used[0] | used[1]) if (row in used[0]) != (row in used[1]))
+    return Diff(names, found, None if found else _same(a, b, names, sized), once)
 
 
 def _same(a: Config, b: Config, names: tuple[str, str], sized: bool) -> Head:
     """That no line differs, and which sizes do."""
     table = sizes(a, b, names) if sized else ()
     rest = "; these sizes differ:" if table else ", with the same sizes." if sized else "."
-    return Head(" and ".join(names), (f"Both execute the same lines{rest}",), table)
-
-
-def _boxes(config: Config) -> Iterator[Box]:
-    program = Program(config)
-    return (box(program, name) for name in program.executed)
+    return Head(" and ".join(names), (plain(f"Both execute the same lines{rest}"),), table)
 
 
 def _compared(a: Box | None, b: Box | None) -> Difference:

@@ -58,14 +58,19 @@ class Formulas:
 
     program   the specialised algorithms, which know what a call prints
     indices   the variables that count from 0 in the source: the usual ones and the function's positions
+    scalars   names that are numbers here; the usual ones are
+    arrays    names that are arrays here, though they usually are numbers
     families  name -> the comprehension that made it: its members print as e_t, not e[t]
     given     name -> what it is a function of: P(theta)
     """
 
-    def __init__(self, program: Program, indices: Iterable[str] = (), scalars: Iterable[str] = ()) -> None:
+    def __init__(
+        self, program: Program, indices: Iterable[str] = (), scalars: Iterable[str] = (), arrays: Iterable[str] = ()
+    ) -> None:
         self.program = program
         self.indices = INDICES | {"t_prime", *indices}
-        self.scalars = SCALARS | {*scalars}
+        self.arrays = frozenset(arrays)
+        self.scalars = (SCALARS | {*scalars}) - self.arrays
         self.tokens = TOKENS - self.scalars
         self.families: dict[str, ast.comprehension] = {}
         self.given: dict[str, Node] = {}
@@ -138,7 +143,7 @@ class Formulas:
     def symbol(self, name: str) -> Node:
         if name in self.given:
             return Apply(Sym(name), (self.given[name],))
-        return Sym(name, plain=name in self.indices | self.scalars)
+        return Sym(name, plain=False if name in self.arrays else name in self.indices | self.scalars or None)
 
     def Name(self, node: ast.Name) -> Node:
         return self.plus(node, 0) if node.id in self.indices else self.symbol(node.id)

@@ -6,7 +6,6 @@ from typing import Any
 
 from transformulary.paper import (
     Config,
-    ETransformerConfig,
     Preset,
     cache_bytes,
     flops_per_token,
@@ -14,7 +13,8 @@ from transformulary.paper import (
     training_bytes,
     weight_bytes,
 )
-from transformulary.pseudocode.nodes import Head
+from transformulary.pseudocode.nodes import Head, Line
+from transformulary.pseudocode.prose import plain
 from transformulary.tables import size
 
 #: In which precisions bytes are counted.
@@ -25,14 +25,13 @@ def counts(config: Config) -> dict[str, Any]:
     """Parameters, FLOPs a token in ell_max tokens, bytes by precision; None where there is no such thing."""
     ell = config.ell_max
     work = flops_per_token(config, ell)
-    encoder = isinstance(config, ETransformerConfig)
     return {
         "parameters": number_of_parameters(config),
         "flops_per_token": {"ell": ell, "matrices": work.matrices, "attention": work.attention},
         "bytes": {
             dtype: {
                 "weights": weight_bytes(config, dtype),
-                "cache": None if encoder else cache_bytes(config, ell, dtype=dtype),
+                "cache": cache_bytes(config, ell, dtype=dtype) or None,
                 "training": None if dtype == "int8" else training_bytes(config, dtype),
             }
             for dtype in PRECISIONS
@@ -40,25 +39,31 @@ def counts(config: Config) -> dict[str, Any]:
     }
 
 
-def head(model: Config | Preset, name: str = "") -> Head:
+def head(model: Config | Preset, name: str = "", says: tuple[str, ...] = ()) -> Head:
     """What is said of a model.
 
     Args:
         model: its config, or a preset, which has a name, a source and notes; of an architecture nothing is counted.
         name: what a config is called.
+        says: what else is said of a config.
     """
     if not isinstance(model, Preset):
-        return Head(name or type(model).__name__, *_costs(model))
+        return Head(name or type(model).__name__, (*costs(model), *map(plain, says), KEPT), _bytes(model))
     family = model.family
-    title, said = f"{family.title} ({model.name})", tuple(filter(None, (family.source, model.note)))
+    title, said = f"{family.title} ({model.name})", tuple(map(plain, filter(None, (family.source, model.note))))
     if not model.sized:
-        return Head(title, (*said, f"Sizes: {', '.join(size.name for size in family.presets())}"))
-    costs, table = _costs(model.config, model.published)
-    return Head(title, (*said, *costs), table)
+        return Head(title, (*said, plain(f"Sizes: {', '.join(size.name for size in family.presets())}")))
+    return Head(title, (*said, *costs(model.config, model.published), KEPT), _bytes(model.config))
 
 
-def _costs(config: Config, published: str = "") -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Sentences, and a table of bytes."""
+#: Why the bytes of training are the same in both precisions.
+KEPT = plain(
+    "Training keeps parameters, gradients and AdamW's two moments in float32, also where products are in bfloat16."
+)
+
+
+def costs(config: Config, published: str = "") -> tuple[Line, ...]:
+    """How many parameters a model has, and what a token costs."""
     counted = counts(config)
     work = counted["flops_per_token"]
     printed = f" (published: {published})" if published else ""
@@ -67,9 +72,14 @@ def _costs(config: Config, published: str = "") -> tuple[tuple[str, ...], tuple[
         f"{work['matrices']:,.0f} FLOPs a token for matrices, {work['attention']:,.0f} for attention among "
         f"{work['ell']:,} tokens; three times that in training",
     )
-    rows = [("", "weights", f"cache of {work['ell']:,} tokens", "training")]
-    rows += [(dtype, *map(_size, sizes.values())) for dtype, sizes in counted["bytes"].items()]
-    return said, tuple(rows)
+    return tuple(map(plain, said))
+
+
+def _bytes(config: Config) -> tuple[tuple[str, ...], ...]:
+    """A table of bytes."""
+    counted = counts(config)["bytes"]
+    rows = [("", "weights", f"cache of {config.ell_max:,} tokens", "training")]
+    return (*rows, *((dtype, *map(_size, sizes.values())) for dtype, sizes in counted.items()))
 
 
 def _size(n: int | None) -> str:
@@ -79,8 +89,13 @@ def _size(n: int | None) -> str:
 def sizes(a: Config, b: Config, names: tuple[str, str]) -> tuple[tuple[str, ...], ...]:
     """A table of the hyperparameters in which two models of one architecture differ; without rows if none does."""
     ours, theirs = (({"parameters": number_of_parameters(c)} | c.to_dict()) for c in (a, b))
-    rows = [(name, _number(ours[name]), _number(theirs[name])) for name in ours if ours[name] != theirs.get(name)]
+    chosen = [name for name in ours if any(c[name] != c.get(USUAL.get(name, "")) for c in (ours, theirs))]
+    rows = [(name, _number(ours[name]), _number(theirs[name])) for name in chosen if ours[name] != theirs[name]]
     return (("", *names), *rows) if rows else ()
+
+
+#: Sizes that are no choice where they are what another one is.
+USUAL = {"H_kv": "H", "d_mid": "d_attn", "ell_train": "ell_max"}
 
 
 def _number(value: object) -> str:

@@ -8,7 +8,7 @@ from html import escape
 from transformulary.pseudocode.credits import ADDRESS, AUTHORS, BIBTEX, PAPER, PRINTED_BY, TITLE
 from transformulary.pseudocode.diff import Diff, Difference, Pair
 from transformulary.pseudocode.mathml import mathml
-from transformulary.pseudocode.nodes import KEYWORDS, REMARK, Box, Document, Head, Line, Node
+from transformulary.pseudocode.nodes import KEYWORDS, REMARK, Box, Code, Document, Head, Line, Part
 
 STYLE = """\
 .pseudocode { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --faint: #6a737d; --rule: #1b1f24;
@@ -56,9 +56,20 @@ def line(row: Line) -> str:
     return "".join(space + _part(part) for space, part in row.spaced())
 
 
-def _part(part: Node | str) -> str:
+def sentence(row: Line) -> str:
+    """A sentence, in which no word governs a line."""
+    return "".join(space + _said(part) for space, part in row.spaced())
+
+
+def _said(part: Part) -> str:
+    if isinstance(part, Code):
+        return f"<code>{escape(part.text)}</code>"
+    return escape(part) if isinstance(part, str) else mathml(part)
+
+
+def _part(part: Part) -> str:
     if not isinstance(part, str):
-        return mathml(part)
+        return _said(part)
     if part.startswith(REMARK):
         return f"<i>{escape(part)}</i>"
     return " ".join(f"<b>{word}</b>" if word in KEYWORDS else escape(word) for word in part.split(" "))
@@ -80,7 +91,8 @@ def box(b: Box) -> str:
     credit = f'<span class="credit">{b.credit} [<a href="{ADDRESS}">PH22</a>]</span>'
     caption = f"<figcaption><b>Algorithm {b.number}:</b> {mathml(b.title)}, {credit}</figcaption>"
     inside = [caption, '<div class="head">', *head, "</div>", *map(numbered, b.lines)]
-    return "\n".join([f'<figure id="algorithm-{b.number}">', *inside, "</figure>"])
+    part = f"-{b.part}" * bool(b.part)
+    return "\n".join([f'<figure id="algorithm-{b.number}{part}">', *inside, "</figure>"])
 
 
 def _section(heading: str, rows: tuple[Line, ...]) -> Iterator[str]:
@@ -94,32 +106,43 @@ def _section(heading: str, rows: tuple[Line, ...]) -> Iterator[str]:
 def fragment(what: Document | Diff) -> str:
     """What a notebook shows: the inside of a page, with its style."""
     parts = _differences(what) if isinstance(what, Diff) else _boxes(what)
-    return "\n".join([f"<style>\n{STYLE}</style>", '<div class="pseudocode">', *parts, _footer(), "</div>"])
+    cites = isinstance(what, Document) or not what.same
+    return "\n".join([f"<style>\n{STYLE}</style>", '<div class="pseudocode">', *parts, _footer(cites), "</div>"])
 
 
 def _boxes(d: Document) -> Iterator[str]:
     if d.head:
         yield head(d.head)
     yield from map(box, d.boxes)
-    if d.where:
+    yield from _where(d.where)
+    yield from (_paragraph(row) for row in d.notes)
+
+
+def _where(definitions: tuple[Line, ...]) -> Iterator[str]:
+    if definitions:
         yield "<p>where</p>"
-        yield from (f"<p{_depth(1)}>{line(row)}</p>" for row in d.where)
+        yield from (f"<p{_depth(1)}>{sentence(row)}</p>" for row in definitions)
+
+
+def _paragraph(row: Line) -> str:
+    return f'<p class="says">{sentence(row)}</p>'
 
 
 def head(h: Head) -> str:
     """What is said of a model: its title, paragraphs, and a table."""
-    said = (f'<p class="says">{escape(words)}</p>' for words in h.says)
     rows = (
         ["<table>", *(_row(row, "td" if i else "th") for i, row in enumerate(h.table)), "</table>"] if h.table else []
     )
-    return "\n".join(["<header>", f"<h2>{escape(h.title)}</h2>", *said, *rows, "</header>"])
+    return "\n".join(["<header>", f"<h2>{escape(h.title)}</h2>", *map(_paragraph, h.says), *rows, "</header>"])
 
 
 def _row(cells: tuple[str, ...], kind: str) -> str:
     return f"<tr>{''.join(f'<{kind}>{escape(cell)}</{kind}>' for cell in cells)}</tr>"
 
 
-def _footer() -> str:
+def _footer(cites: bool) -> str:
+    if not cites:
+        return f"<footer>\n<p>{PRINTED_BY}</p>\n</footer>"
     cited = f'[PH22] {AUTHORS}: <cite>{TITLE}</cite>. <a href="{ADDRESS}">{PAPER}</a>, 2022.'
     entry = f"<details><summary>BibTeX</summary><pre>{BIBTEX}</pre></details>"
     return f"<footer>\n<p>{PRINTED_BY}</p>\n<p>{cited}</p>\n{entry}\n</footer>"
@@ -158,6 +181,7 @@ def _differences(d: Diff) -> Iterator[str]:
     names = "".join(f'<b class="{kind}">{escape(name)}</b>' for name, kind in zip(d.names, KINDS, strict=True))
     yield f'<div class="sides">{names}</div>'
     yield from map(_difference, d.differences)
+    yield from _where(d.where)
 
 
 def _difference(x: Difference) -> str:

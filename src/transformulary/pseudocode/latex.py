@@ -20,6 +20,7 @@ from transformulary.pseudocode.nodes import (
     Apply,
     Big,
     Box,
+    Code,
     Document,
     Entry,
     Fence,
@@ -29,6 +30,7 @@ from transformulary.pseudocode.nodes import (
     Line,
     Node,
     Num,
+    Part,
     Power,
     Prefix,
     Root,
@@ -177,12 +179,23 @@ def line(row: Line) -> str:
     return "".join(space + _part(part) for space, part in row.spaced())
 
 
-def _part(part: Node | str) -> str:
+def _part(part: Part) -> str:
     if not isinstance(part, str):
-        return f"${latex(part)}$"
+        return _said(part)
     if part.startswith(REMARK):
         return rf"\textit{{{escaped(part)}}}"
     return {"∀": r"$\forall$"}.get(part) or re.sub(r"\w+", _bold, escaped(part))
+
+
+def sentence(row: Line, depth: int = 0) -> str:
+    """A sentence, in which no word governs a line."""
+    return rf"\alghead{{{depth}}}{{{''.join(space + _said(part) for space, part in row.spaced())}}}"
+
+
+def _said(part: Part) -> str:
+    if isinstance(part, Code):
+        return rf"\texttt{{{spoken(part.text)}}}"
+    return spoken(part) if isinstance(part, str) else f"${latex(part)}$"
 
 
 def _bold(word: re.Match[str]) -> str:
@@ -220,10 +233,14 @@ def _section(heading: str, rows: tuple[Line, ...]) -> Iterator[str]:
 
 
 def document(d: Document) -> str:
-    """Algorithms, the functions that their lines name, and what they are cited as."""
-    where = [r"\noindent where", *(rf"\alghead{{1}}{{{line(row)}}}" for row in d.where)] if d.where else []
+    """Algorithms, the functions that their lines name, notes, and what they are cited as."""
     above = [head(d.head)] if d.head else []
-    return _whole([*above, *map(box, d.boxes), *where])
+    notes = [r"\medskip", *map(sentence, d.notes)] if d.notes else []
+    return _whole([*above, *map(box, d.boxes), *_where(d.where), *notes])
+
+
+def _where(definitions: tuple[Line, ...]) -> list[str]:
+    return [r"\noindent where", *(sentence(row, 1) for row in definitions)] if definitions else []
 
 
 def head(h: Head) -> str:
@@ -232,18 +249,21 @@ def head(h: Head) -> str:
     columns = f"l{'r' * (len(h.table[0]) - 1)}" if h.table else ""
     tabular = rf"{{\smallskip\small\tabcolsep=.5em\noindent\begin{{tabular}}{{@{{}}{columns}@{{}}}}"
     table = [tabular, *rows, r"\end{tabular}}"] if h.table else []
-    return "\n".join([rf"\section*{{{spoken(h.title)}}}", *(rf"\alghead{{0}}{{{spoken(x)}}}" for x in h.says), *table])
+    return "\n".join([rf"\section*{{{spoken(h.title)}}}", *map(sentence, h.says), *table])
 
 
 def spoken(words: str) -> str:
-    r"""Words of any alphabet, which only ASCII's letters print; a line may end after a slash."""
-    return escaped(words.encode("ascii", "backslashreplace").decode()).replace("/", r"/\allowbreak{}")
+    r"""Words of any alphabet, which only ASCII's letters print; a line may end after a slash, and in a fingerprint."""
+    shown = escaped(words.encode("ascii", "backslashreplace").decode())
+    return re.sub(r"/|[0-9a-f]{16}(?=[0-9a-f])", r"\g<0>\\allowbreak{}", shown)
 
 
 def diff(d: Diff) -> str:
     """What differs, in the form of a unified diff."""
     heading = rf"\noindent$-$ {escaped(d.names[0])}, $+$ {escaped(d.names[1])}"
-    return _whole([head(d.same)] if d.same else [heading, *map(_difference, d.differences)])
+    if d.same:
+        return _whole([head(d.same)], cites=False)
+    return _whole([heading, *map(_difference, d.differences), *_where(d.where)])
 
 
 def _difference(x: Difference) -> str:
@@ -260,8 +280,9 @@ def _unified(run: tuple[Pair, ...]) -> Iterator[str]:
             yield from (numbered(replace(row, label=sign + row.label)) for row in rows if row)
 
 
-def _whole(parts: list[str]) -> str:
+def _whole(parts: list[str], cites: bool = True) -> str:
     printed = rf"\bigskip\noindent {PRINTED_BY}"
     entry = rf"\bibitem[PH22]{{PH22}} {AUTHORS}. \emph{{{TITLE}}}. {PAPER}, 2022."
-    cited = "\n".join([r"\begin{thebibliography}{PH22}", entry, r"\end{thebibliography}"])
-    return "\n\n".join([PREAMBLE + "\n\n".join([*parts, printed, cited]), r"\end{document}", f"For BibTeX:\n{BIBTEX}"])
+    cited = ["\n".join([r"\begin{thebibliography}{PH22}", entry, r"\end{thebibliography}"])] * cites
+    after = [f"For BibTeX:\n{BIBTEX}"] * cites
+    return "\n\n".join([PREAMBLE + "\n\n".join([*parts, printed, *cited]), r"\end{document}", *after])

@@ -7,23 +7,29 @@ indentation, and what is copied from it is what is read.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from transformulary.pseudocode import text
 from transformulary.pseudocode.credits import ADDRESS, BIBTEX, PAPER, PRINTED_BY
 from transformulary.pseudocode.diff import Diff
-from transformulary.pseudocode.nodes import Box, Document, Head
+from transformulary.pseudocode.nodes import Box, Document, Head, Line
 
 
 def document(d: Document) -> str:
-    """Algorithms, a heading each, and the functions that their lines name."""
-    where = ["where", _fenced("\n".join(map(text.definition, d.where)))] if d.where else []
+    """Algorithms, a heading each, the functions that their lines name, and notes."""
     above = [head(d.head)] if d.head else []
-    return "\n\n".join([*above, *map(box, d.boxes), *where, f"{PRINTED_BY} [PH22] is [{PAPER}]({ADDRESS}):", _bibtex()])
+    below = [*_where(d.where), *map(text.line, d.notes), f"{PRINTED_BY} [PH22] is [{PAPER}]({ADDRESS}):", _bibtex()]
+    return "\n\n".join([*above, *map(box, d.boxes), *below])
+
+
+def _where(definitions: tuple[Line, ...]) -> list[str]:
+    return ["where", _fenced("\n".join(map(text.definition, definitions)))] if definitions else []
 
 
 def head(h: Head) -> str:
     """What is said of a model."""
     table = [_fenced("\n".join(text.tabled(h)))] if h.table else []
-    return "\n\n".join([f"## {h.title}", *h.says, *table])
+    return "\n\n".join([f"## {h.title}", *map(text.line, h.says), *table])
 
 
 def box(b: Box) -> str:
@@ -33,7 +39,9 @@ def box(b: Box) -> str:
 
 def diff(d: Diff) -> str:
     """A fenced diff, which most sites set in colour."""
-    return head(d.same) if d.same else _fenced(text.diff(d), "diff")
+    if d.same:
+        return head(d.same)
+    return "\n\n".join([_fenced(text.diff(replace(d, where=())), "diff"), *_where(d.where)])
 
 
 def _bibtex() -> str:

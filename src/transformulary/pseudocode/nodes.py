@@ -14,13 +14,13 @@ from dataclasses import dataclass
 class Sym:
     """A symbol by the paper's name ("W_mlp1"), and its indices below (e_t) or above (Y^h).
 
-    plain   it is a number, an index or a token here, though elsewhere the letter is an array's
+    plain   whether it is a number, an index or a token here, or an array; None is what the letter usually is
     """
 
     name: str
     low: tuple[Node, ...] = ()
     high: tuple[Node, ...] = ()
-    plain: bool = False
+    plain: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,17 @@ class Fence:
 
 Node = Sym | Num | Words | Infix | Prefix | Root | Power | Frac | Big | Apply | Entry | Fence
 
+
+@dataclass(frozen=True)
+class Code:
+    """What is typed, or the name of a file, among words."""
+
+    text: str
+
+
+#: What a line or a sentence is made of: words, formulas, and what is typed.
+Part = Node | Code | str
+
 #: How tightly an operator binds.  Equal levels group from the left.
 LEVELS = {
     "such that": 0,
@@ -159,17 +170,21 @@ REMARK = "-- "
 
 @dataclass(frozen=True)
 class Line:
-    """One printed line: the paper's number ("" for a remark), its depth, and words (str) and formulas in turn."""
+    """One printed line: the paper's number ("" for a remark), its depth, and words (str) and formulas in turn.
+
+    A sentence is a line without number at depth 0 (`prose`).
+    """
 
     label: str
     depth: int
-    parts: tuple[Node | str, ...]
+    parts: tuple[Part, ...]
 
-    def spaced(self) -> Iterator[tuple[str, Node | str]]:
-        """Each part after the space before it: none before a comma or colon, at the beginning or after "for all"."""
-        before: Node | str = "∀"
+    def spaced(self) -> Iterator[tuple[str, Part]]:
+        """Each part after the space before it: none before punctuation, at the beginning or after "for all" and "("."""
+        before: Part = "∀"
         for part in self.parts:
-            yield "" if before == "∀" or (isinstance(part, str) and part[0] in ",:;") else " ", part
+            opened = isinstance(before, str) and before[-1] in "∀("
+            yield "" if opened or (isinstance(part, str) and part[0] in ",:;.)") else " ", part
             before = part
 
 
@@ -182,6 +197,7 @@ class Box:
     credit   what it owes to the paper: "from", "corrected from", "adapted from", "added to"
     head     (heading, lines of it): Input, Output, Hyperparameters, Parameters; a line's label is empty
     lines    the numbered lines
+    part     which one, where a page has several of the same number, from 1
     """
 
     number: str
@@ -189,11 +205,12 @@ class Box:
     credit: str
     head: tuple[tuple[str, tuple[Line, ...]], ...]
     lines: tuple[Line, ...]
+    part: int = 0
 
 
 @dataclass(frozen=True)
 class Head:
-    """What is said of a model above its algorithms, in words.
+    """What is said of a model above its algorithms.
 
     title  what it is called
     says   paragraphs
@@ -201,14 +218,15 @@ class Head:
     """
 
     title: str
-    says: tuple[str, ...] = ()
+    says: tuple[Line, ...] = ()
     table: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
 class Document:
-    """Algorithms, and the functions that their lines name, one definition a line; of a model, its head."""
+    """Algorithms, the functions that their lines name, one definition a line, and notes; of a model, its head."""
 
     boxes: tuple[Box, ...]
     where: tuple[Line, ...] = ()
     head: Head | None = None
+    notes: tuple[Line, ...] = ()

@@ -45,8 +45,8 @@ ARRAYS = {s.name for s in SYMBOLS.values() if r"\boldsymbol" in s.latex} | {"A",
 
 #: Names whose values are token ids: from 0 in the source, from 1 in print.
 TOKENS = frozenset({"x", "z", "s", "x_hat", "x_tilde", "y", "mask_token", "bos_token", "eos_token"})
-#: Names that are numbers, or lists of numbers: a product with one of them is no product of arrays, and they are not
-#: bold.  (v is the variance of Algorithm 6; v_t of Algorithm 3 is a member of a family, and no name by itself.)
+#: Names that are numbers unless `arrays` says otherwise: a product with one of them is no product of arrays, and they
+#: are not bold.  (v is the variance of Algorithm 6; v_t of Algorithm 3 is a member of a family, and no name by itself.)
 SCALARS = frozenset({"alpha", "eta", "m", "v", "tau", "omega", "delta", "a", "b", "g"})
 #: Functions whose values are numbers where lines use them as factors.
 SCALAR_FUNCTIONS = frozenset({"sqrt", "sin", "cos", "log", "uniform", "iverson", "min", "max"})
@@ -82,10 +82,10 @@ class Letters:
 
 
 @lru_cache(maxsize=1024)
-def letters(name: str, plain: bool = False) -> Letters:
+def letters(name: str, plain: bool | None = None) -> Letters:
     """The parts of a symbol; a trailing underscore (a family handed in: e_ of Algorithm 3) is not printed.
 
-    plain   not bold, though the name is an array's
+    plain   not bold, or bold, whatever the name usually is
     """
     if name in BUNDLES:
         return Letters("W", high=BUNDLES[name], style="calligraphic")
@@ -96,7 +96,7 @@ def letters(name: str, plain: bool = False) -> Letters:
     for suffix in suffixes:
         parts["accent" if suffix in ACCENTS else "high" if suffix.isdigit() else "low"] = suffix
     word = len(letter) > 1 and letter not in GREEK
-    bold = name.rstrip("_") in ARRAYS and not plain
+    bold = name.rstrip("_") in ARRAYS if plain is None else not plain
     return Letters(letter, **parts, style="bold" if bold else "upright" if word else "")
 
 

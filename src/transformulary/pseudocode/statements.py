@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from transformulary.pseudocode.formulas import Formulas, series
+from transformulary.pseudocode.layers import layers
 from transformulary.pseudocode.nodes import (
     Apply,
     Big,
@@ -23,7 +24,7 @@ from transformulary.pseudocode.nodes import (
 )
 from transformulary.pseudocode.notation import member
 from transformulary.pseudocode.rewriting import written
-from transformulary.pseudocode.specialise import Program, annotation, cycle, is_cycle, order
+from transformulary.pseudocode.specialise import Program, annotation, cycle, is_cycle, names, order
 
 Parts = tuple[Node | str, ...]
 
@@ -42,7 +43,7 @@ class _Lines:
         arguments = program[name].args
         positions = (a.arg for a in arguments.posonlyargs + arguments.args if annotation(a) in ("Token", "Position"))
         self.numbers = program.numbers
-        self.config, self.formula = program.config, Formulas(program, positions)
+        self.config, self.formula = program.config, Formulas(program, positions, arrays=arrays(program[name]))
 
     def label(self, statement: ast.stmt) -> str:
         return self.source.label(self.path, statement) or ""
@@ -100,14 +101,11 @@ class _Lines:
             yield from (",", value)
 
     def masks_by_layer(self, s: ast.For, depth: int) -> Iterator[Line]:
-        """Where masks alternate, what Mask_l is: one rule for every remainder of l."""
+        """Where masks differ, what Mask_l is: one rule for all layers that have it."""
         masks, l = cycle(getattr(self.config, "mask", ())), Sym("l")
         if len(masks) < 2 or not any(map(is_cycle, ast.walk(s))):
             return
-        for i, mask in enumerate(masks, 1):
-            which: Parts = (Infix("=", Infix("mod", l, Num(len(masks))), Num(i % len(masks))),)
-            if len(masks) == 2:
-                which = (l, "odd" if i == 1 else "even")
+        for mask, which in layers(masks, self.config.L).items():  # type: ignore[union-attr]
             yield Line("", depth, (self.formula.mask_is(mask, member("Mask", l)), "for", *which))
 
     def loss(self, function: ast.FunctionDef, depth: int) -> Iterator[Line]:
@@ -199,6 +197,24 @@ class _Lines:
         else:
             yield Line(label, depth, self.each(generator))
             yield Line(own, depth + 1, (Infix("←", left, right),))
+
+
+@lru_cache(maxsize=128)
+def arrays(function: ast.FunctionDef) -> frozenset[str]:
+    """The names that are arrays in a function, though elsewhere they are numbers.
+
+    They are vectors made entry by entry, and in training the gradient, and what an optimiser remembers.
+    """
+    found = set[str]()
+    for s in function.body:
+        match s:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.ListComp(generators=[one])) if (
+                written(one.target) == "i"
+            ):
+                found.add(name)
+            case ast.Assign(targets=[target], value=ast.Name(id="omega")):
+                found |= {*names(target)}
+    return frozenset(found | {"g", "omega"} if any(annotation(a) == "Training" for a in function.args.args) else found)
 
 
 def tempered(p: Node, tau: Node) -> Node:

@@ -15,6 +15,7 @@ from transformulary.pseudocode.nodes import (
     Apply,
     Big,
     Box,
+    Code,
     Document,
     Entry,
     Fence,
@@ -24,6 +25,7 @@ from transformulary.pseudocode.nodes import (
     Line,
     Node,
     Num,
+    Part,
     Power,
     Prefix,
     Root,
@@ -103,8 +105,13 @@ def _tight(node: Node) -> str:
 
 def line(words: Line) -> str:
     """A line without its number, unbroken."""
-    shown = (space + (part if isinstance(part, str) else text(part)) for space, part in words.spaced())
-    return INDENT * words.depth + "".join(shown)
+    return INDENT * words.depth + "".join(space + _part(part) for space, part in words.spaced())
+
+
+def _part(part: Part) -> str:
+    if isinstance(part, Code):
+        return f"`{part.text}`"
+    return part if isinstance(part, str) else text(part)
 
 
 def numbered(row: Line) -> str:
@@ -162,15 +169,26 @@ def definition(row: Line) -> str:
 
 
 def document(d: Document) -> str:
-    """Algorithms, one below the other, and the functions that their lines name."""
+    """Algorithms, one below the other, the functions that their lines name, and notes."""
     above = [head(d.head)] if d.head else []
-    where = ["\n".join(["where", *map(definition, d.where)])] if d.where else []
-    return "\n\n".join([*above, *map(box, d.boxes), *where, f"{PRINTED_BY} [PH22] is\n{BIBTEX}"])
+    cited = f"{PRINTED_BY} [PH22] is\n{BIBTEX}"
+    return "\n\n".join([*above, *map(box, d.boxes), *where(d.where), *map(sentence, d.notes), cited])
+
+
+def where(definitions: tuple[Line, ...]) -> list[str]:
+    """What the functions are, below the word "where"."""
+    return ["\n".join(["where", *map(definition, definitions)])] if definitions else []
+
+
+def sentence(row: Line) -> str:
+    """A paragraph, in which no formula is broken."""
+    kept = (part if isinstance(part, str) else _part(part).replace(" ", "\xa0") for part in row.parts)
+    return fill(line(Line("", 0, tuple(kept))), WIDTH).replace("\xa0", " ")
 
 
 def head(h: Head) -> str:
     """What is said of a model."""
-    return "\n".join([h.title, *(fill(words, WIDTH) for words in h.says), *tabled(h)])
+    return "\n".join([h.title, *map(sentence, h.says), *tabled(h)])
 
 
 def tabled(h: Head) -> list[str]:
@@ -188,7 +206,7 @@ def diff(d: Diff) -> str:
         for i, run in enumerate(x.runs):
             rows += [heading] * (i > 0)
             rows += _unified(run)
-    return "\n".join(rows)
+    return "\n\n".join(["\n".join(rows), *where(d.where)])
 
 
 def _unified(run: tuple[Pair, ...]) -> Iterator[str]:

@@ -1,13 +1,13 @@
 """One file that training can go on from, bit by bit: parameters, moments, random state, position, settings, tokenizer.
 
-`training.safetensors` holds tensors named `theta.NAME`, `exp_avg.NAME`, `exp_avg_sq.NAME`, `step.NAME` and
-`random`; its header holds everything else as JSON, and a checksum of that and of the tensors.  Nothing is pickled,
-and no other file is needed: wherever a run is killed, this one is of one run and of one step.
+`training.safetensors` holds tensors named `theta.NAME`, `exp_avg.NAME`, `exp_avg_sq.NAME`, `step.NAME`, `random` and,
+of a run limited by time, `clock`, the seconds before each step by which its rate went; its header holds everything else
+as JSON, and a checksum of that and of the tensors.  Nothing is pickled, and no other file is needed: wherever a run is
+killed, this one is of one run and of one step.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -23,12 +23,9 @@ from torch import Tensor
 
 from transformulary.errors import CheckpointError
 from transformulary.files import write_atomically
-from transformulary.formats import read_header
-from transformulary.formats.strict import parse_object
+from transformulary.formats.state import FORMAT, NAME, Raw, checksum, read_state
 from transformulary.tokens import Tokenizer
 
-NAME = "training.safetensors"
-FORMAT = 2
 #: What is counted, and in which type.
 COUNTERS: dict[str, type] = {"step": int, "seconds": float, "tokens": int, "epoch": int, "window": int}
 
@@ -37,12 +34,12 @@ COUNTERS: dict[str, type] = {"step": int, "seconds": float, "tokens": int, "epoc
 class State:
     """What training is at the end of one step.
 
-    tensors   parameters, moments and random state
+    tensors   parameters, moments, random state, clock
     progress  step, seconds, tokens, epoch, window
     config    what the run was asked for: model, training, text, tokenizer
     tokenizer what made the token ids
     about     plain data of whoever started the training, kept for whoever goes on with it
-    record    what happened, for whoever describes the run: the sizes of the text, and each session (`Run.record`)
+    record    what happened, for whoever describes the run: sizes of the text, sessions, measurement (`Run.record`)
     """
 
     tensors: dict[str, Tensor]
@@ -68,7 +65,7 @@ def save_state(folder: str | Path, state: State) -> None:
         "versions": {"transformulary": __version__, "torch": torch.__version__},
     }
     text = json.dumps(header)
-    metadata = {"transformulary": text, "sha256": _digest(text, tensors)}
+    metadata = {"transformulary": text, "sha256": checksum(text, (raw(*tensor) for tensor in tensors.items()))}
     write_atomically(Path(folder) / NAME, safetensors.torch.save(tensors, metadata))
 
 
@@ -81,18 +78,12 @@ def load_state(folder: str | Path) -> State:
     path = Path(folder) / NAME
     if not path.is_file():
         raise CheckpointError(f"{folder} has no {NAME}: there is no training to resume.")
-    read_header(path)
+    header = read_state(path)
     try:
         with safe_open(path, "pt") as file:
-            metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        header = parse_object(metadata.get("transformulary", "").encode(), f"{path}: the header's text")
     except (SafetensorError, OSError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged, or no training state ({error}).") from error
-    if header.get("format") != FORMAT:
-        raise CheckpointError(f"{path} has format {header.get('format')!r}; this version reads format {FORMAT}.")
-    if metadata.get("sha256") != _digest(metadata["transformulary"], tensors):
-        raise CheckpointError(f"{path} is damaged: its content does not have the checksum in its header.")
     match header:
         case {
             "progress": dict(progress),
@@ -117,13 +108,9 @@ def _tokenizer(pipeline: str, special: dict[str, str], path: Path) -> Tokenizer:
         raise CheckpointError(f"{path} holds no tokenizer that can be read: {error}") from None
 
 
-def _digest(text: str, tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        t = tensors[name]
-        digest.update(f"{name} {t.dtype} {tuple(t.shape)}".encode())
-        digest.update(t.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+def raw(name: str, tensor: Tensor) -> Raw:
+    """A tensor as `checksum` takes it."""
+    return name, str(tensor.dtype), tuple(tensor.shape), tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
 #: What may differ when a run goes on: limits, and what changes no number.

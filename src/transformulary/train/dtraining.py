@@ -124,6 +124,7 @@ def measure(run: Run, on_event: Callable[[Event], None]) -> None:
             f"Try a smaller eta (now {s.eta}) or float32."
         )
     if result:
+        run.measured = {"step": run.step, "nats_per_token": result.nats_per_token, "tokens": result.tokens}
         on_event(result)
 
 

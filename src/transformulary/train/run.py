@@ -14,6 +14,7 @@ from torch import Tensor
 from transformulary import __version__
 from transformulary.data import Batches, Corpus, Position, shift
 from transformulary.errors import CheckpointError, ConfigError
+from transformulary.formats.state import RECORD
 from transformulary.nn import DTransformer
 from transformulary.paper.settings import TrainingSettings
 from transformulary.train.checkpoint import State, check_same_run
@@ -34,6 +35,8 @@ class Run:
     step     updates made
     seconds  of training in earlier sessions and this one, until `halt`
     tokens   targets learnt from
+    clock    `seconds` before each update, as the rate has it, in float32; NaN where it does not follow the clock
+    measured  the last measurement on the held-out text
     """
 
     def __init__(self, model: DTransformer, corpus: Corpus, settings: TrainingSettings, state: State | None) -> None:
@@ -61,6 +64,8 @@ class Run:
         self._before = 0.0
         torch.manual_seed(settings.seed)
         self.sessions: list[dict[str, Any]] = []
+        self.clock: list[float] = []
+        self.measured: dict[str, Any] | None = None
         if state:
             self.restore(state)
         self.sessions = [s for s in self.sessions if s["step"] < self.step] + [session(self.step, settings)]
@@ -87,11 +92,13 @@ class Run:
         loss = sum(self._backward(x, y, targets) for x, y in pairs)  # 4, 5
         norm = clip_gradient(self.model.parameters(), s.clip)
         self._refuse_non_finite(loss, norm, position)
-        eta = learning_rate(s, self.step + 1, began)
+        clock = torch.tensor(began, dtype=torch.float32).item()
+        eta = learning_rate(s, self.step + 1, clock)
         set_rate(self.optimiser, eta)
         self.optimiser.step()  # 6
         self.optimiser.zero_grad()
         self.step += 1
+        self.clock.append(clock if s.seconds else math.nan)
         self.tokens += targets
         now = self.seconds
         return Stepped(
@@ -169,9 +176,11 @@ class Run:
 
     def state(self) -> State:
         """Everything that the next step depends on."""
-        tensors = {f"theta.{name}": p for name, p in self.model.named_parameters()}
+        tensors: dict[str, Tensor] = {f"theta.{name}": p for name, p in self.model.named_parameters()}
         for name, p in self.model.named_parameters():
             tensors |= {f"{key}.{name}": value for key, value in self.optimiser.state[p].items()}
+        if not all(map(math.isnan, self.clock)):
+            tensors["clock"] = torch.tensor(self.clock, dtype=torch.float32)
         counters = {"step": self.step, "seconds": self.seconds, "tokens": self.tokens}
         return State(
             tensors | {"random": torch.get_rng_state()},
@@ -185,7 +194,7 @@ class Run:
         """What `describe --run` says of a run beside its settings."""
         texts = {"learnt from": self.corpus.training, "held out": self.corpus.held_out}
         sizes = {what: {"sequences": len(d.bounds) - 1, "tokens": len(d)} for what, d in texts.items()}
-        return {"version": RECORD, "corpus": sizes, "sessions": self.sessions}
+        return {"version": RECORD, "corpus": sizes, "sessions": self.sessions, "measured": self.measured}
 
     def restore(self, state: State) -> None:
         """Go on from `state`.  Raises CheckpointError if it is another run's."""
@@ -204,16 +213,19 @@ class Run:
             kept = {key: state.tensors.get(f"{key}.{name}") for key in KEPT}
             self.optimiser.state[p] = {key: value.clone() for key, value in kept.items() if value is not None}
         self.sessions = list(state.record.get("sessions", []))
+        self.measured = state.record.get("measured")
         progress = state.progress
+        clock = state.tensors.get("clock", torch.full((progress["step"],), math.nan))
+        if clock.shape != (progress["step"],):
+            raise CheckpointError(f"the training state has {progress['step']} steps and a clock of {clock.numel()}.")
+        self.clock = clock.tolist()
+        if 0 < self.settings.steps < progress["step"]:
+            raise ConfigError(f"steps = {self.settings.steps}, and {progress['step']} were made before. Give no fewer.")
         self.step, self.tokens, self._before = progress["step"], progress["tokens"], progress["seconds"]
         position = Position(progress["epoch"], progress["window"])
         self.batches = Batches(
             self.corpus.training, self.batches.ell_max, self.settings.batch, self.settings.seed, position
         )
-
-
-#: The version of what `Run.record` says.
-RECORD = 1
 
 
 def session(step: int, settings: TrainingSettings) -> dict[str, Any]:

@@ -49,21 +49,41 @@ class Candidate:
 
 def array(value: Any, what: str) -> Array:
     """Numbers of NumPy, PyTorch, JAX or of anything with `__array__`, in float64, copied.  Raises CandidateError."""
-    if np.ma.is_masked(value):
-        raise CandidateError(f"{what} is a masked array: some of its numbers are not there.")
-    if hasattr(value, "detach"):  # PyTorch: its NumPy has no bfloat16, and no gradient
-        value = value.detach().cpu()
-        value = value if value.is_complex() else value.double()
     try:
-        if value is None:  # NumPy makes a NaN of it
-            raise TypeError
-        found = np.asarray(value)
-        numbers = found if found.dtype.kind in "cmM" else np.asarray(found, np.float64)
+        found, numbers = _read(value)
+        if numbers.dtype == np.float64 and not (found.ndim and found.dtype.kind in "OSU"):
+            return numbers.copy()
+    except CandidateError as error:
+        raise CandidateError(f"{what} {error}") from None
     except (TypeError, ValueError):
         raise CandidateError(f"{what} is {type(value).__name__}, and must be an array of numbers.") from None
-    if numbers.dtype != np.float64 or (found.ndim and found.dtype.kind in "OSU"):
-        raise CandidateError(f"{what} is an array of {found.dtype}, and values are real numbers.")
-    return numbers.copy()
+    except Exception as error:  # their own code reads it: `__array__`; or there is no memory for a copy
+        why = f"{type(error).__name__}: {said(error)}"
+        raise CandidateError(f"{what} is {type(value).__name__}, whose numbers cannot be read: {why}.") from None
+    raise CandidateError(f"{what} is an array of {found.dtype}, and values are real numbers.")
+
+
+def _read(value: Any) -> tuple[Array, Array]:
+    """(what NumPy makes of a value, the same in float64 if that can be)."""
+    if value is None:  # NumPy makes a NaN of it
+        raise TypeError
+    if isinstance(value, np.ndarray) and np.ma.is_masked(value):
+        raise CandidateError("is a masked array: some of its numbers are not there.")
+    if hasattr(value, "detach"):  # PyTorch: its NumPy has no bfloat16, and no gradient
+        if value.is_meta:
+            raise CandidateError("is a meta tensor: it has a shape, and no numbers.")
+        value = value.detach().cpu()
+        value = value if value.is_complex() else value.double()
+    found = np.asarray(value)
+    return found, found if found.dtype.kind in "cmM" else np.asarray(found, np.float64)
+
+
+def said(error: BaseException) -> str:
+    """What an error of somebody else's class says of itself, if it can."""
+    try:
+        return str(error)
+    except Exception:
+        return "its own text fails"
 
 
 def stored(value: torch.Tensor) -> Array:

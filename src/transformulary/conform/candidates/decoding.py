@@ -138,7 +138,7 @@ class Known:
     def _named(
         self, ways: Iterable[Way], start: Callable[[Way], Memory], pieces: Sequence[Sequence[int]], theirs: Tensor
     ) -> str:
-        if not self.c.remembers:
+        if not all(mask.causal for mask in self.c.mask):
             return ": a later token changes the keys of earlier ones here, so that no cache can be right"
         if self.form is None:
             return ": why cannot be said before the model itself agrees"
@@ -190,6 +190,9 @@ def _cached(model: nn.Module, decode: Decode | None, known: Known, where: str) -
         return Note("decoding", UNSEEN, f"{where}: no cache is known; a function decode(model, pieces) says how")
     if len(x) < 4:
         return Note("decoding", UNSEEN, f"{where}: it takes 4 tokens to tell")
+    if known.c.positions == "rotary" and known.c.frequencies == "dynamic" and len(x) > known.c.ell_train:
+        says = f"frequencies depend on the length beyond ell_train = {known.c.ell_train}, so no piece equals the whole"
+        return Note("decoding", UNSEEN, f"{where}: {says}")
     half = len(x) // 2
     theirs = _logits(lambda: _batched(logits(decode(model, _pieces(model, [x])))), 1)[0]
     if theirs.shape != alone.shape:

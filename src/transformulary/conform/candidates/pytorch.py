@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from transformulary.conform.candidates.candidate import Array, Candidate, stored
+from transformulary.conform.candidates.candidate import Array, Candidate, said, stored
 from transformulary.conform.candidates.given import check_paths, check_shape, is_compared
 from transformulary.conform.candidates.places import Place, Table, table_for
 from transformulary.conform.candidates.returned import columns, last_line
@@ -130,12 +131,12 @@ def failing(what: str, hint: str = "") -> Iterator[None]:
     What the code prints goes to stderr: stdout is the report's.
     """
     try:
-        with redirect_stdout(sys.stderr):
+        with redirect_stdout(sys.stderr), _exits_seen():
             yield
     except CandidateError:
         raise
     except SystemExit as left:
-        raise CandidateError(f"{what} called sys.exit({'' if left.code is None else repr(left.code)}).") from left
+        raise CandidateError(f"{what} called exit({'' if left.code is None else repr(left.code)}).") from left
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # pytest's fail and skip, a cancelled task: what stops the code that raises it
@@ -146,7 +147,24 @@ def failing(what: str, hint: str = "") -> Iterator[None]:
         at = (
             "" if at.startswith(" (<frozen") else at
         )  # in Python's own code: the file is no Python, and the error says so
-        raise CandidateError(f"{what} failed: {type(error).__name__}: {error}{at}{hint}") from error
+        raise CandidateError(f"{what} failed: {type(error).__name__}: {said(error)}{at}{hint}") from error
+
+
+@contextmanager
+def _exits_seen() -> Iterator[None]:
+    """`os._exit`, which would end this process without a word, raises SystemExit; in a process of its own it ends that."""
+    exit, own = os._exit, os.getpid()
+
+    def leave(status: int) -> None:
+        if os.getpid() != own:
+            exit(status)
+        raise SystemExit(status)
+
+    os._exit = leave  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        os._exit = exit
 
 
 def check_signature(function: Any, usual: str) -> None:
