@@ -67,6 +67,13 @@ def test_definitions_are_the_oracles(name):
     np.testing.assert_allclose(getattr(notation, name)(x), defined, rtol=1e-14, atol=1e-15)
 
 
+def test_what_a_head_has():
+    """A head's bundle has all that Algorithm 4 is given: where queries and keys are normed, the norms too."""
+    attention = describe(CONFIGS["Qwen3"]).partition("Algorithm 5")[2].partition("Algorithm 6")[0]
+
+    assert "W_qkv^{h,g} = (W_q^h, W_k^g, W_v^g, γ_q, γ_k)\n" in attention
+
+
 @pytest.mark.parametrize("numbers", [False, True])
 def test_a_norm_at_several_widths_has_its_own(numbers):
     """Where queries are normed too, the width in Algorithm 6 is no d_e; where all vectors have d_e numbers, it is."""
