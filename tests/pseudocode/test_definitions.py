@@ -25,7 +25,7 @@ class Everything(Program):
     """Algorithms whose lines name every function that has a definition."""
 
     def __getitem__(self, name):
-        return ast.parse("\n".join([*DEFINITIONS, "clock[i]"]))
+        return ast.parse("\n".join([*DEFINITIONS, "learning_rate"]))
 
 
 def softmax():
@@ -120,20 +120,21 @@ SENTENCES = {
     "SiLU(x) = x/(1 + exp(−x)) for every entry x": lambda: entry_by_entry("SiLU"),
     "ramp(x, a, b) = max(0, min(1, (x − a)/(b − a))); a step at a where a = b": ramp,
     "bucket(r, b) is T5's bucket, from 0 to 31, of the distance r; b: later tokens are seen": bucket,
-    "dropout(X) is X with each entry 0 with probability 0.25 and else divided by 1 − 0.25, drawn anew for every sequence "
-    "and step; in inference it is X": dropout,
+    "dropout(X) is X with each entry 0 with probability 0.25 and else divided by 1 − 0.25, drawn anew for every "
+    "sequence and step; in inference it is X": dropout,
     "uniform(d) is a random whole number from 0 to d − 1": uniform,
     "joined(D) is one list of all that the lists in D have, in their order": joined,
     "clock[i] is the time of training before step i, in seconds": clock,
     "matrices(θ) is θ with 0 in place of W_p and of all vectors": decayed,
     "embeddings(g) is g with 0 in place of all but W_e and W_p": embedded,
-    "chosen(x, p_mask, special) is a set of places of x, each with probability p_mask, but none of a special token": chosen,
+    "chosen(x, p_mask, special) is a set of places of x, each with probability p_mask, but none of a special "
+    "token": chosen,
     "corrupted(v, mask_token, N_V) is mask_token with probability 0.8, v with 0.1, else one of the N_V tokens at "
     "random": corrupted,
     "top_k(p, a) is p on its a most probable tokens, of equals the first, and 0 elsewhere, divided by its sum": top_k,
     "top_p(p, b) is p on the fewest most probable tokens, of equals the first, that together reach b, and 0 elsewhere, "
     "divided by its sum": top_p,
-    "stop is the set of tokens {0, 2}, as tokenizer.json counts them, from 0": stop,
+    "stop is the set of tokens {0, 2}, as `tokenizer.json` counts them, from 0": stop,
 }  # fmt: skip
 
 
