@@ -8,6 +8,33 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from unicodedata import normalize
 
+#: Address -> what people call it who do not speak as the paper does: it is found by these words before all others.
+KNOWN = {
+    "algorithms/1.html": "embedding lookup wte",
+    "algorithms/2.html": "absolute position embedding wpe",
+    "algorithms/2v.html": "sinusoidal positional encoding",
+    "algorithms/4.html": "self-attention cross-attention SDPA scaled dot-product QKV causal mask KV",
+    "algorithms/4d.html": "Transformer-XL relative positions",
+    "algorithms/4r.html": "RoPE rotary position embedding YaRN NTK",
+    "algorithms/5.html": "multi-head MHA GQA grouped-query MQA multi-query attention",
+    "algorithms/6.html": "LayerNorm pre-norm post-norm normalisation normalization",
+    "algorithms/6r.html": "RMSNorm RMS",
+    "algorithms/7.html": "lm_head logits",
+    "algorithms/8.html": "seq2seq T5 BART encoder-decoder",
+    "algorithms/9.html": "BERT encoder-only",
+    "algorithms/10.html": "GPT LLM decoder-only FFN MLP SwiGLU GLU gated feed-forward",
+    "algorithms/11.html": "seq2seq training teacher forcing translation",
+    "algorithms/12.html": "MLM masked language modelling modeling",
+    "algorithms/13.html": "pretraining pre-training cross-entropy loss causal language modelling modeling",
+    "algorithms/13b.html": "minibatch mini-batch batch epoch shuffling",
+    "algorithms/13c.html": "chunking packing context windows",
+    "algorithms/13d.html": "AdamW Adam optimiser optimizer",
+    "algorithms/13e.html": "LR scheduler warmup warm-up cosine decay",
+    "algorithms/13m.html": "SGD Nesterov optimiser optimizer",
+    "algorithms/13u.html": "AdamW gradient clipping weight decay optimiser optimizer",
+    "algorithms/14.html": "sampling generate generation decoding temperature top-k top-p nucleus greedy",
+    "algorithms/15.html": "translate translation decoding",
+}
 #: Whose text is of no use to a search.
 SKIPPED = {"table.numbers", "a.place", "style"}
 #: Elements by class that are words of their own.
@@ -59,14 +86,14 @@ class _Parts(HTMLParser):
 
 
 def entries(address: str, title: str, body: str) -> Iterator[list[str]]:
-    """[address, title of the page, heading, text] of every part of a page that says something."""
+    """[address, title of the page, heading, text, what it is known as] of every part of a page that says something."""
     parser = _Parts()
     parser.feed(body)
     for entry in parser.entries:
         plain = normalize("NFKC", "".join(entry.words))  # mathematical letters are searched as ordinary ones
         if text := " ".join(plain.split()):
-            anchor = f"#{entry.anchor}" if entry.anchor else ""
-            yield [address.lstrip("/") + anchor, title, entry.heading, text]
+            place = address.lstrip("/") + (f"#{entry.anchor}" if entry.anchor else "")
+            yield [place, title, entry.heading, text, KNOWN.get(place, "").lower()]
 
 
 def script(found: list[list[str]]) -> str:

@@ -10,8 +10,8 @@ const field = document.getElementById("search"), list = document.getElementById(
 let entries = null, chosen = -1;
 
 function searchIndex(rows) {  // called by the file of the index, which is loaded when it is first needed
-  entries = rows.map(([address, title, heading, text]) => ({
-    address, title, heading, text, lower: text.toLowerCase(), name: `${title} ${heading}`.toLowerCase(),
+  entries = rows.map(([address, title, heading, text, known]) => ({
+    address, title, heading, text, known, lower: text.toLowerCase(), name: `${title} ${heading}`.toLowerCase(),
   }));
   look();
 }
@@ -23,24 +23,27 @@ function need() {
   document.head.append(file);
 }
 
-// How well an entry fits: every word must occur; in a name it counts more than in the text, at a word's beginning more.
+// How well an entry fits: how many of the words it has, and how well.  In what it is known as a word counts more than in
+// its name, there more than in the text, and at a word's beginning more.
 function score(entry, words) {
-  let sum = 0;
+  let had = 0, sum = 0;
   for (const word of words) {
     const begins = new RegExp(`(^|[^\\p{L}\\p{N}])${word.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}`, "u");
-    const inName = begins.test(entry.name), inText = begins.test(entry.lower);
-    if (!inName && !inText && !entry.lower.includes(word)) return 0;
-    sum += (inName ? 20 : 0) + (inText ? 4 : 1) + Math.min(3, entry.lower.split(word).length - 1);
+    const isKnown = begins.test(entry.known), inName = begins.test(entry.name), inText = begins.test(entry.lower);
+    if (!isKnown && !inName && !inText && !entry.lower.includes(word)) continue;
+    had += 1;
+    sum += (isKnown ? 40 : 0) + (inName ? 20 : 0) + (inText ? 4 : 1) + Math.min(3, entry.lower.split(word).length - 1);
   }
-  return sum - (entry.address.startsWith("decisions/") ? 5 : 0) + (entry.address.startsWith("algorithms/") ? 2 : 0);
+  sum += (entry.address.startsWith("algorithms/") ? 2 : 0) - (entry.address.startsWith("decisions/") ? 5 : 0);
+  return { entry, had, sum };
 }
 
 function look() {
   const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
   if (!entries || !words.length) return show([], words);
-  const ranked = entries.map((entry) => [score(entry, words), entry]).filter(([points]) => points > 0);
-  ranked.sort(([a], [b]) => b - a);
-  show(ranked.slice(0, 12).map(([, entry]) => entry), words);
+  const scores = entries.map((entry) => score(entry, words)), most = Math.max(1, ...scores.map(({ had }) => had));
+  const ranked = scores.filter(({ had }) => had === most).sort((a, b) => b.sum - a.sum);
+  show(ranked.slice(0, 12).map(({ entry }) => entry), words);
 }
 
 function show(found, words) {

@@ -1,6 +1,10 @@
 """The site in a browser: light, dark, on a phone, by keyboard and finger; the search."""
 
+import json
+
 import pytest
+from website import search
+from website.build import contents
 
 import needs
 from pages.made import ALL, SOME
@@ -66,7 +70,7 @@ def test_light_and_dark(browser, site):
     assert (seen["light"] > 700, seen["dark"] < 150) == (True, True)
 
 
-@pytest.mark.parametrize("words", ["softmax", "attention", "softm atten", "d_attn", "single-head"])
+@pytest.mark.parametrize("words", ["softmax", "attention", "softm atten", "d_attn", "gpt-neo"])
 def test_search(words, browser, site):
     """Words, or their beginnings, find the page of attention; Enter goes to the first."""
     page = opened(browser, site, SOME[1])
@@ -80,6 +84,48 @@ def test_search(words, browser, site):
     page.ask("new Promise((done) => setTimeout(done, 300))")
     assert page.ask("location.href").endswith(found[0][0])
     page.close()
+
+
+#: Pages among which the search looks in the tests below: these algorithms, and all guides.
+SOUGHT = tuple(f"/algorithms/{number}.html" for number in ("4", "4r", "5", "6r", "10", "13d", "13e", "13u", "14"))
+
+
+@pytest.fixture(scope="module")
+def index():
+    """Rows of an index in which many pages speak of the same things."""
+    pages = [p for title, group in contents().items() for p in group if title == "Guides" or p.address in SOUGHT]
+    return [row for p in pages for row in search.entries(p.address, p.title, p.body())]
+
+
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        ("GQA", {"5"}),
+        ("grouped-query", {"5"}),
+        ("RoPE", {"4r"}),
+        ("rotary embedding", {"4r"}),
+        ("RMSNorm", {"6r"}),
+        ("AdamW", {"13d", "13u"}),
+        ("weight decay", {"13u"}),
+        ("warmup", {"13e"}),
+        ("nucleus", {"14"}),
+        ("SwiGLU", {"10"}),
+        ("AdamW zzzqqq", {"13d", "13u"}),
+    ],
+)
+def test_people_s_words(words, first, index, browser, site):
+    """What people call a thing finds its algorithm first, among words that are nowhere too."""
+    page = opened(browser, site, SOME[1])
+    page.ask("document.getElementById('search').focus()")
+    page.ask("new Promise((done) => { const look = () => entries ? done(1) : setTimeout(look, 10); look(); })")
+    page.ask(f"searchIndex({json.dumps(index)})")
+    page.send("Input.insertText", text=words)
+
+    found = page.ask(FOUND)
+    page.close()
+
+    leading = {href.removeprefix("algorithms/").removesuffix(".html") for href, _ in found[: len(first)]}
+    assert leading == first
 
 
 def test_search_for_nothing(browser, site):

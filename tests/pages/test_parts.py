@@ -4,6 +4,7 @@ import re
 
 import pytest
 from website import algorithms, models, search, source, symbols
+from website.build import contents
 from website.example import CHOICES, example
 
 from transformulary.oracle.source import read
@@ -175,10 +176,21 @@ def test_entries_of_the_index():
 
     found = list(search.entries("/p.html", "Page", body))
     assert found == [
-        ["p.html", "Page", "", "Page Begin"],
-        ["p.html#a", "Page", "One two", "One two X ← softmax"],
-        ["p.html#s", "Page", "d_e", "width"],
+        ["p.html", "Page", "", "Page Begin", ""],
+        ["p.html#a", "Page", "One two", "One two X ← softmax", ""],
+        ["p.html#s", "Page", "d_e", "width", ""],
     ]
+
+
+def test_what_is_known_by_other_words_is_a_page():
+    """People's words lead to pages that there are, and stand in the index at the page's beginning."""
+    addresses = {page.address.lstrip("/") for pages in contents().values() for page in pages}
+
+    ((place, *_, known),) = search.entries("/algorithms/5.html", "Algorithm 5: MHAttention", "<p>Heads</p>")
+
+    assert set(search.KNOWN) <= addresses
+    assert place == "algorithms/5.html"
+    assert {"gqa", "mqa", "mha"} <= set(known.split())
 
 
 @pytest.mark.parametrize("name", [name for name, one in SYMBOLS.items() if one.space])
