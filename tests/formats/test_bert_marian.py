@@ -33,7 +33,11 @@ def test_what_is_missing_is_their_default(form, theirs):
         ("bert", {"is_decoder": True}, "is_decoder = True is not computed"),
         ("bert", {"hidden_act": "mish"}, "hidden_act = 'mish' is none of"),
         ("bert", {"hiden_size": 8}, "hiden_size = 8 has no rule.*Did you mean hidden_size?"),
-        ("bert", {"type_vocab_size": -1}, "type_vocab_size: ETransformerConfig: segments = -1 must be a whole number, at least 0"),
+        (
+            "bert",
+            {"type_vocab_size": -1},
+            "type_vocab_size: ETransformerConfig: segments = -1 must be a whole number, at least 0",
+        ),
         ("marian", {"normalize_before": True}, "normalize_before = True is not computed"),
         ("marian", {"decoder_ffn_dim": 8}, "encoder_ffn_dim = 4096, decoder_ffn_dim = 8: .* one d_mlp for both"),
         ("marian", {"decoder_attention_heads": 8}, "encoder_attention_heads = 16, decoder_attention_heads = 8"),

@@ -86,7 +86,10 @@ BAD = {
     "too wide": ({"n_embd": 12 * 10**9}, r"n_embd \(d_e\) is more than 1,000,000,000"),
     "longer than can be shown": ('{"model_type": "gpt2", "vocab_size": 1' + "0" * 4290 + "}", "N_V has 14252 bits"),
     "longer than is read": ('{"model_type": "gpt2", "vocab_size": 1' + "0" * 10**6 + "}", "is not JSON"),
-    "a derived number that long": ('{"model_type": "gpt2", "n_embd": 9' + "0" * 4299 + ', "n_head": 7}', "d_e has 14285 bits"),
+    "a derived number that long": (
+        '{"model_type": "gpt2", "n_embd": 9' + "0" * 4299 + ', "n_head": 7}',
+        "d_e has 14285 bits",
+    ),
     "a long unknown key": ({"x" * 10**6: 1}, "x+ = 1 has no rule"),
     "layers that contradict": ('{"model_type": "gpt_neo", "num_layers": 3}', "they contradict each other"),
     "too many layers to list": ('{"model_type": "gpt_neo", "num_layers": 1000000000}', "is no number of layers"),

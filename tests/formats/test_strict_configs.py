@@ -41,9 +41,15 @@ def test_true_or_false(kind, key, value, written):
         (QWEN | {"rope_scaling": ""}, "rope_scaling = '' is no table"),
         (QWEN | {"rope_scaling": {}}, "rope_scaling = {} is no table"),
         (QWEN | {"rope_scaling": {"rope_type": ""}}, "rope_type = '' is not computed"),
-        (QWEN | {"rope_scaling": YARN | {"factor": 0}}, "rope_scaling: DTransformerConfig: factor = 0 must be at least 1"),
+        (
+            QWEN | {"rope_scaling": YARN | {"factor": 0}},
+            "rope_scaling: DTransformerConfig: factor = 0 must be at least 1",
+        ),
         (QWEN | {"rope_scaling": YARN | {"beta_fast": 0}}, "beta_fast = 0 must be more than beta_slow"),
-        (QWEN | {"rope_scaling": YARN | {"original_max_position_embeddings": 0}}, "makes no sense here .division by zero"),
+        (
+            QWEN | {"rope_scaling": YARN | {"original_max_position_embeddings": 0}},
+            "makes no sense here .division by zero",
+        ),
         ({"model_type": "gpt_neo", "attention_types": ""}, "attention_types = '' is no list"),
         ({"model_type": "mistral", "sliding_window": 10**4000}, "width has 13288 bits"),
         ({"model_type": "mistral", "sliding_window": 10**12}, r"sliding_window \(mask\) is more than 1,000,000,000"),
@@ -60,7 +66,7 @@ def test_nothing_is_taken_for_no(theirs, words, written):
     [
         ({"model_type": "gpt2", "n_layer": "12"}, "config.json: n_layer: DTransformerConfig: L = '12' must be"),
         ({"model_type": "gpt2", "n_head": 7}, "config.json: n_head: DTransformerConfig: H = 7 does not divide d_e"),
-        ({"model_type": "llama", "head_dim": 3}, "num_attention_heads, head_dim: |head_dim: DTransformerConfig: d_attn = 3 is odd"),
+        ({"model_type": "llama", "head_dim": 3}, "config.json: head_dim: DTransformerConfig: d_attn = 3 is odd"),
         ({"model_type": "gpt2", "n_layer": 10**5}, r"config.json: n_layer \(L\) is more than 10,000"),
         ({"model_type": "bert", "type_vocab_size": -1}, "type_vocab_size: ETransformerConfig: segments = -1"),
     ],

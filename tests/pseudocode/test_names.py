@@ -7,10 +7,10 @@ from markdown_it import MarkdownIt
 
 from pseudocode.published import CONFIGS
 from pseudocode.test_tex import log_of
+from transformulary.paper.practice import Practice, Training
 from transformulary.pseudocode import FORMATS, describe, diff, run
 from transformulary.pseudocode.nodes import Head
 from transformulary.pseudocode.prose import prose
-from transformulary.paper.practice import Practice, Training
 
 NAMES = [
     "<script>alert(1)</script>",
@@ -24,7 +24,7 @@ PAPER = CONFIGS["paper 10"]
 
 
 def pages(name, form):
-    """The name where names stand: a title, the two sides of a difference, and a fact in a sentence and in what is typed."""
+    """The name where names stand: a title, both sides of a difference, a fact in a sentence and in what is typed."""
     head = Head(name, (prose("A file {name} and `{name}`.", name=name),), (("", name), ("H", "1")))
     same = diff(PAPER, PAPER, form, (name, name))
     return [

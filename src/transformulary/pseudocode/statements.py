@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from transformulary.pseudocode.formulas import Formulas, series
+from transformulary.pseudocode.layers import layers
 from transformulary.pseudocode.nodes import (
     Apply,
     Big,
@@ -23,7 +24,6 @@ from transformulary.pseudocode.nodes import (
 )
 from transformulary.pseudocode.notation import member
 from transformulary.pseudocode.rewriting import written
-from transformulary.pseudocode.layers import layers
 from transformulary.pseudocode.specialise import Program, annotation, cycle, is_cycle, names, order
 
 Parts = tuple[Node | str, ...]
