@@ -15,7 +15,8 @@ from pseudocode.published import CONFIGS
 from pseudocode.test_notation import NOT_PRINTED
 from pseudocode.test_text import VALUES, Names, bigger, leaves, value
 from transformulary import __version__
-from transformulary.paper import SYMBOLS, preset
+from transformulary.paper import SYMBOLS, Training, preset
+from transformulary.paper.practice import Practice
 from transformulary.paper.presets import presets
 from transformulary.pseudocode import FORMATS, describe, diff, numbers, render
 from transformulary.pseudocode.latex import latex
@@ -159,11 +160,62 @@ def test_credits(form):
         ("10", "paper 10", "from"),
         ("8", "paper 8", "corrected from"),
         ("4r", "Llama", "added to"),
+        ("2s", "paper 10", "from the text of"),
+        ("6r", "Llama", "adapted from"),
+        ("5", "Transformer-XL", "adapted from"),
     ],
 )
 def test_who_a_line_is_owed_to(number, name, credit):
-    """An algorithm is the paper's as printed or corrected, adapted from it, or added to it."""
-    assert f", {credit} [PH22]" in render(number, CONFIGS[name]).splitlines()[0]
+    """An algorithm is the paper's as printed or corrected, in its text, adapted from it, or added to it.
+
+    It is adapted where a line differs (eps), or a parameter: Transformer-XL's u, v and W_r.
+    """
+    config = preset("gopher-44m").config if name == "Transformer-XL" else CONFIGS[name]
+
+    assert f", {credit} [PH22]" in render(number, config).splitlines()[0]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_is_corrected(form):
+    """A page says of each misprint that it corrects what it was, and where more is said of it."""
+    page = visible(render([8, 9, 6], format=form), form)
+
+    for number, erratum in {"8": "E3", "9": "E2", "6": "E8"}.items():
+        assert re.search(rf"In Algorithm {number} a misprint is corrected: .*\({erratum}\)", " ".join(page.split()))
+    assert "misprint" not in render([4, 10], format=form)
+
+
+@pytest.mark.parametrize(
+    ("number", "gaps"), [("6r", True), ("13e", True), ("10", False), ("13", False), ("13b", False)]
+)
+def test_missing_numbers(number, gaps):
+    """A page whose line numbers have gaps says why."""
+    assert gaps == ("Where a number is missing" in render(number))
+
+
+@pytest.mark.parametrize(
+    ("number", "bold", "plain"),
+    [
+        ("4r", "abqω", "ℓ"),
+        ("2s", "ab", "ℓ"),
+        ("13d", "gmvω", "i"),
+        ("13a", "gω", ""),
+        ("13u", "gθω", "η"),
+        ("13", "gθω", ""),
+        ("13b", "x", "abnw"),
+        ("6", "e", "mv"),
+    ],
+)
+def test_vectors_are_bold(number, bold, plain):
+    """A letter is bold where it is an array, in the captions, heads and lines of one algorithm; else it is not."""
+    practice = Practice(training=Training(N_steps=2, optimiser="adam")) if number == "13" else None
+    page = re.split(r"\\(?:noindent|medskip)", visible(render(number, format="latex", practice=practice), "latex"))[0]
+    words = re.sub(r"\\(?:mathrm|textbf|begin|end|cite|mathbb)\{[^}]*\}|\\algline\{\w+\}", "", page)
+    names = {"ω": r"\omega", "θ": r"\theta", "ℓ": r"\ell", "η": r"\eta"}
+
+    alone = {c for c in bold + plain if re.search(rf"(?<![\\{{_a-z]){re.escape(names.get(c, c))}(?![a-z_])", words)}
+    inside = {c for c in bold + plain if rf"\boldsymbol{{{names.get(c, c)}}}" in words}
+    assert (set(plain), set(bold)) == (alone, inside)
 
 
 class Complete(HTMLParser):

@@ -1,5 +1,6 @@
 """The page of a run, executed by a reader who knows nothing but its text, computes what the oracle computes."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from pseudocode.test_pages import from_one
 from transformulary import oracle
 from transformulary.oracle.theta import Theta
 from transformulary.paper import DTransformerConfig, Inference, Training
-from transformulary.paper.practice import Practice
+from transformulary.paper.practice import Limits, Practice
 from transformulary.pseudocode import FORMATS, render, run
 
 CONFIG = DTransformerConfig(N_V=6, ell_max=4, L=1, H=1, d_e=2, d_mlp=2, eps=1e-3)
@@ -26,6 +27,7 @@ RUNS = {
     "momentum": replace(USUAL, optimiser="momentum", nesterov=True, decay=0.1),
     "RMSProp": replace(USUAL, optimiser="rmsprop", loss="sequences"),
     "AdaGrad": replace(USUAL, optimiser="adagrad", loss="sum", alpha=0.1),
+    "dropout, label smoothing": replace(USUAL, p_drop=0.25, alpha=0.1, optimiser="adam", decay=0.1, eta_embedding=2.0),
     "SGD": replace(USUAL, optimiser="sgd", g_max=1.0, chunks=False, shuffle=False, N_batch=1, loss="sum"),
 }
 
@@ -36,7 +38,7 @@ def book(practice, form="text", **told):
 
 
 @pytest.mark.parametrize("form", ["text", "latex", "html"])
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [name for name in RUNS if not RUNS[name].p_drop])
 def test_training_as_printed(name, form):
     """Three steps as printed, with the same random numbers, end at the oracle's theta, to rounding."""
     how, clock = RUNS[name], [0.0, 1.5, 4.0]
@@ -92,6 +94,36 @@ def test_dropout_is_printed():
         "    dropout(X) is X with each entry 0 with probability 0.25 and else divided by 1 − 0.25,",
     ]
     assert "drop" not in run(CONFIG, Practice(training=USUAL))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_latex_is_ascii(name):
+    """Lines, definitions and notes of a run in LaTeX need no package for their letters."""
+    practice = Practice(training=RUNS[name], inference=Inference(top_k=3, top_p=0.5, stop=(1,)))
+
+    page = run(CONFIG, practice, "latex")
+
+    assert page.isascii()
+    where = page.partition(r"\noindent where")[2]
+    assert r"$\mathrm{top}_{k}(\boldsymbol{p}, \allowbreak a)$ is $\boldsymbol{p}$ on its $a$ most probable" in where
+    assert r"\textbf" not in where
+
+
+def test_each_session_has_its_schedule():
+    """A schedule whose limits changed is printed once for each part of the run, in HTML under names of their own."""
+    practice = Practice(
+        training=replace(USUAL, N_steps=9, N_total=9, schedule="linear"),
+        sessions=(Limits(1, 4, 0.0), Limits(5, 0, 2.0)),
+    )
+
+    page, shown = run(CONFIG, practice), run(CONFIG, practice, "html")
+
+    found = re.findall(r"Algorithm 13e: .*\n    Input: i ∈ (.*)\n(?:    .*\n)+   . *\d? *(.*)", page)
+    assert [("{1}", "max(0, i/5)"), ("{2, …, 5}", "0"), ("{6, …, 9}", "max(0, i/10)")] == [
+        (steps, line.removeprefix("a ← ")) for steps, line in found
+    ]
+    assert "clock[i] is the time of training before step i, in seconds" in page
+    assert ["-1", "-2", "-3"] == re.findall(r'id="algorithm-13e(.*?)"', shown)
 
 
 def test_practised_masks_are_printed():

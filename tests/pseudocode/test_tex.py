@@ -7,8 +7,11 @@ import pytest
 
 import needs
 from pseudocode.published import CONFIGS
+from pseudocode.test_run import RUNS
+from transformulary.paper import DTransformerConfig, Inference
+from transformulary.paper.practice import Practice
 from transformulary.paper.presets import presets
-from transformulary.pseudocode import describe, diff, numbers, render
+from transformulary.pseudocode import describe, diff, numbers, render, run
 
 
 def all_presets():
@@ -19,12 +22,20 @@ def all_presets():
     return "".join([*pages[0].partition(begin)[:2], *inside, *pages[0].partition(end)[1:]])
 
 
+def a_run(how):
+    """The page of a run, with all that its lines can name."""
+    told = {"eta": 0.05, "tau": 0.8, "ell_gen": 2}
+    practice = Practice(training=how, inference=Inference(top_k=3, top_p=0.5, stop=(1,)), told=told)
+    return run(DTransformerConfig(N_V=6, ell_max=4, L=1, H=1, d_e=2, d_mlp=2, eps=1e-3), practice, "latex")
+
+
 DOCUMENTS = {
     "all algorithms": lambda: render(numbers(), format="latex"),
     "a diff": lambda: diff(CONFIGS["paper 8"], CONFIGS["Llama"], format="latex"),
     **{name: lambda config=config: describe(config, format="latex") for name, config in CONFIGS.items()},
     "with numbers": lambda: describe(CONFIGS["Llama, yarn"], numbers=True, format="latex"),
     "every preset": all_presets,
+    **{f"run: {name}": lambda how=how: a_run(how) for name, how in RUNS.items()},
 }
 
 
@@ -41,10 +52,14 @@ def log_of(source, folder, times=1):
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_compiles(name, tmp_path):
     """A document compiles as it is; nothing is too wide, no letter is missing."""
-    log = log_of(DOCUMENTS[name](), tmp_path)
+    assert [] == complaints(DOCUMENTS[name](), tmp_path)
 
+
+def complaints(source, folder):
+    """What TeX does not like of a document that it has set."""
+    log = log_of(source, folder)
     assert "Output written on page.pdf" in log
-    assert [] == re.findall(r"^(?:Overfull .*|Missing character.*|.*multiply.defined.*)$", log, re.MULTILINE)
+    return re.findall(r"^(?:Overfull .*|Missing character.*|.*multiply.defined.*)$", log, re.MULTILINE)
 
 
 def test_citations_are_found(tmp_path):

@@ -73,7 +73,8 @@ class RunOf:
         )
         rest = f"; the last {held['tokens']:,} are held out" if held["tokens"] else ""
         return prose(
-            "Data: {tokens:,} tokens{kind}{of}. {part} are trained on, as $x$ with $N_data == {n}$ sequence{plural}{rest}.",
+            "Data: {tokens:,} tokens{kind}{of}. {part} are trained on, as $x$ with $N_data == {n}$ sequence{plural}"
+            "{rest}.",
             tokens=learnt["tokens"] + held["tokens"],
             kind=f" ({self.about['data']['tokenizer']})" if files else "",
             of=f" of {files}" if files else "",
@@ -97,8 +98,8 @@ class RunOf:
         s, done = self.settings, self.progress
         asked = " or ".join([f"{s.steps:,}"] * bool(s.steps) + [f"{s.seconds:g} s"] * bool(s.seconds))
         return prose(
-            f"Steps: {done['step']:,} of {asked}, {done['tokens']:,} targets, {done['seconds']:.1f} s; epochs are counted "
-            f"from $k == 0$, and the last step is in epoch $k == {done['epoch']}$; {PRECISION[s.precision]}."
+            f"Steps: {done['step']:,} of {asked}, {done['tokens']:,} targets, {done['seconds']:.1f} s; epochs are "
+            f"counted from $k == 0$, and the last step is in epoch $k == {done['epoch']}$; {PRECISION[s.precision]}."
         )
 
     def _sessions(self) -> Iterator[Line]:
@@ -128,7 +129,8 @@ class RunOf:
         falls = "stays at its peak" if s.schedule == "constant" else f"falls ({s.schedule})"
         several = ", which is printed for every part of the run with limits of its own" * (len(self.limits) > 1)
         return prose(
-            f"Optimiser: AdamW (arXiv:1711.05101), Algorithms 13d and 13u; the rate {falls} as Algorithm 13e says{several}."
+            "Optimiser: AdamW (arXiv:1711.05101), Algorithms 13d and 13u; the rate "
+            f"{falls} as Algorithm 13e says{several}."
         )
 
     def _clock(self) -> Iterator[Line]:
@@ -151,8 +153,8 @@ class RunOf:
         times = f"${s.init_residual:g}$ times " * (s.init_residual != 1)
         last = f"{times}${s.init_std:g} / sqrt(2 * L)$" if s.init_residual else "$0$"
         return prose(
-            f"Beginning: matrices of $theta$ are normal with standard deviation ${s.init_std:g}$, $W_o$ and $W_mlp2$ with "
-            f"{last}; biases and $beta$ are $0$, $gamma$ is $1$."
+            f"Beginning: matrices of $theta$ are normal with standard deviation ${s.init_std:g}$, $W_o$ and $W_mlp2$ "
+            f"with {last}; biases and $beta$ are $0$, $gamma$ is $1$."
         )
 
     def _order(self) -> Line:
@@ -162,22 +164,22 @@ class RunOf:
         layer = ["$W_q$, $W_k$ and $W_v$ of all heads", "$W_o$", "$W_mlp1$"] + ["$W_mlp3$"] * (c.mlp == "gated")
         unembedding = "" if c.tied else "; $W_u$"
         return prose(
-            f"Matrices are drawn in this order, by rows, $W_e$ and $W_p$ by columns: {', '.join(first)}; of every layer "
-            f"{', '.join(layer)}, $W_mlp2${unembedding}."
+            f"Matrices are drawn in this order, by rows, $W_e$ and $W_p$ by columns: {', '.join(first)}; of every "
+            f"layer {', '.join(layer)}, $W_mlp2${unembedding}."
         )
 
     def _chance(self) -> Line:
         dropout = "; dropout draws from the one of the process, with seed $c$ too" if self.settings.dropout else ""
         return prose(
-            f"Chance: the seed is $c == {self.settings.seed}$. $theta$ is drawn by a generator of PyTorch with seed $c$; "
-            f"epoch $k$ by one with seed $(1000003 * c + k) % 2**32$: first $delta$ of every sequence (`torch.randint`), "
-            f"then the order (`torch.randperm`){dropout}."
+            f"Chance: the seed is $c == {self.settings.seed}$. $theta$ is drawn by a generator of PyTorch with seed "
+            "$c$; epoch $k$ by one with seed $(1000003 * c + k) % 2**32$: first $delta$ of every sequence "
+            f"(`torch.randint`), then the order (`torch.randperm`){dropout}."
         )
 
     def _use(self) -> Line:
         return prose(
-            f"Inference: Algorithm 14 is that of `transformulary generate`, with what `{GENERATION}` says and the defaults "
-            "of that command for the rest."
+            f"Inference: Algorithm 14 is that of `transformulary generate`, with what `{GENERATION}` says and the "
+            "defaults of that command for the rest."
         )
 
     def _measured(self) -> Iterator[Line]:

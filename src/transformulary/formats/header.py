@@ -55,7 +55,10 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 
 def read_floats(path: Path, name: str) -> list[float] | None:
-    """The float32 numbers of one tensor, end to end; None if there is none.  Raises CheckpointError as `read_header`."""
+    """The float32 numbers of one tensor; None if there is no such tensor.
+
+    Raises CheckpointError as `read_header` does, and for numbers of another type.
+    """
     entries, _, size = _content(path)
     _check_layout(path, entries, size)
     if name not in entries:

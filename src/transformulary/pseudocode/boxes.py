@@ -145,9 +145,7 @@ def credit(program: Program, name: str) -> str:
     number = program.source.numbers[name]
     if not number.isdigit() and number not in IN_THE_TEXT:
         return "added to"
-    ours, papers = (
-        (lines(p, name), *_Head(p, name).parameters()) for p in (program.in_symbols, papers_program(name))
-    )
+    ours, papers = ((lines(p, name), *_Head(p, name).parameters()) for p in (program.in_symbols, papers_program(name)))
     if ours != papers:
         return "adapted from"
     if number in IN_THE_TEXT:

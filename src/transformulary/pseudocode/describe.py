@@ -83,8 +83,8 @@ def _refuse_idle(asked: list[str], choose: Mapping[str, Any]) -> None:
     known = list(dict.fromkeys(name for number in asked for name in choices(number)))
     for name in choose:
         if name not in known:
-            there = f"there, what can be chosen is {', '.join(known)}" if known else "there is nothing to choose there"
-            raise ConfigError(f"no line of Algorithm {', '.join(asked)} depends on a choice {name!r}; {there}.")
+            there = f"what can be chosen is {', '.join(known)}" if known else "there is nothing to choose"
+            raise ConfigError(f"no line of Algorithm {', '.join(asked)} depends on a choice {name!r}; there, {there}.")
 
 
 def describe(

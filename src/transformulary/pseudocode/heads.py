@@ -57,7 +57,9 @@ def head(model: Config | Preset, name: str = "", says: tuple[str, ...] = ()) -> 
 
 
 #: Why the bytes of training are the same in both precisions.
-KEPT = plain("Training keeps parameters, gradients and AdamW's two moments in float32, also where products are in bfloat16.")
+KEPT = plain(
+    "Training keeps parameters, gradients and AdamW's two moments in float32, also where products are in bfloat16."
+)
 
 
 def costs(config: Config, published: str = "") -> tuple[Line, ...]:

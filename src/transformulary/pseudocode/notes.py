@@ -39,8 +39,8 @@ def forms(number: str) -> Iterator[Line]:
         every = [f"`{name}` ({', '.join(PRACTICES[name])})" if name in PRACTICES else f"`{name}`" for name in names]
         listed = " and ".join(filter(None, (", ".join(every[:-1]), every[-1])))
         yield prose(
-            f"This is one form of Algorithm {number}; `transformulary show {number} --choose NAME=VALUE` shows others, by "
-            f"the choices {listed}."
+            f"This is one form of Algorithm {number}; `transformulary show {number} --choose NAME=VALUE` shows others, "
+            f"by the choices {listed}."
         )
 
 

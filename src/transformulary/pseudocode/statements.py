@@ -208,9 +208,9 @@ def arrays(function: ast.FunctionDef) -> frozenset[str]:
     found = set[str]()
     for s in function.body:
         match s:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.ListComp(generators=[one])) if written(
-                one.target
-            ) == "i":
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.ListComp(generators=[one])) if (
+                written(one.target) == "i"
+            ):
                 found.add(name)
             case ast.Assign(targets=[target], value=ast.Name(id="omega")):
                 found |= {*names(target)}

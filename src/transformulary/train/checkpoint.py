@@ -1,8 +1,9 @@
 """One file that training can go on from, bit by bit: parameters, moments, random state, position, settings, tokenizer.
 
 `training.safetensors` holds tensors named `theta.NAME`, `exp_avg.NAME`, `exp_avg_sq.NAME`, `step.NAME`, `random` and,
-of a run limited by time, `clock`, the seconds before each step by which its rate went; its header holds everything else as JSON, and a checksum of that and of the tensors.  Nothing is pickled,
-and no other file is needed: wherever a run is killed, this one is of one run and of one step.
+of a run limited by time, `clock`, the seconds before each step by which its rate went; its header holds everything else
+as JSON, and a checksum of that and of the tensors.  Nothing is pickled, and no other file is needed: wherever a run is
+killed, this one is of one run and of one step.
 """
 
 from __future__ import annotations

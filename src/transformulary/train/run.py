@@ -176,7 +176,7 @@ class Run:
 
     def state(self) -> State:
         """Everything that the next step depends on."""
-        tensors = {f"theta.{name}": p for name, p in self.model.named_parameters()}
+        tensors: dict[str, Tensor] = {f"theta.{name}": p for name, p in self.model.named_parameters()}
         for name, p in self.model.named_parameters():
             tensors |= {f"{key}.{name}": value for key, value in self.optimiser.state[p].items()}
         if not all(map(math.isnan, self.clock)):
@@ -215,10 +215,9 @@ class Run:
         self.sessions = list(state.record.get("sessions", []))
         self.measured = state.record.get("measured")
         progress = state.progress
-        clock = state.tensors.get("clock", torch.full((progress["step"],), math.nan))
-        if clock.shape != (progress["step"],):
-            raise CheckpointError(f"the training state has {progress['step']} steps and a clock of {clock.numel()}.")
-        self.clock = clock.tolist()
+        self.clock = state.tensors.get("clock", torch.full((progress["step"],), math.nan)).tolist()
+        if len(self.clock) != progress["step"]:
+            raise CheckpointError(f"the training state has {progress['step']} steps and a clock of {len(self.clock)}.")
         if 0 < self.settings.steps < progress["step"]:
             raise ConfigError(f"steps = {self.settings.steps}, and {progress['step']} were made before. Give no fewer.")
         self.step, self.tokens, self._before = progress["step"], progress["tokens"], progress["seconds"]

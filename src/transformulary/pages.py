@@ -1,26 +1,29 @@
-"""The model that a word on the command line means: a preset, an architecture, or what lies on disk."""
+"""The pages of any model, by the word that means it: a preset, an architecture, or what lies on disk."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from transformulary import pseudocode
 from transformulary.errors import ConfigError
 from transformulary.paper import Config, preset
 from transformulary.paper.presets import Preset
+from transformulary.pseudocode import Page
 
-HELP = "a preset or an architecture that `transformulary presets` lists, a folder, a config.json, or a name in the \
-Hugging Face cache (org/name)"
+#: What may be asked for: a word as on the command line, a path, a config, a preset.
+Model = str | PathLike[str] | Config | Preset
 
 
 @dataclass(frozen=True)
 class Named:
     """A model by the word that means it.
 
-    preset   None where it lies on disk
+    preset   None where it lies on disk, or where a config says all
     assumed  the keys that its config.json lacks, with their defaults
     """
 
@@ -65,11 +68,46 @@ def named(word: str) -> Named:
     return Named(word, found.config, found)
 
 
-def numbers(model: Named, sizes: str | None) -> bool:
+def _shows_numbers(model: Named, numbers: bool | None) -> bool:
     """Whether a page shows numbers: as asked for, else where they are meant.  Raises ConfigError: there are none."""
-    if sizes == "numbers" and not model.sized:
+    if numbers and not model.sized:
         raise ConfigError(
             f"{model.word} is an architecture and has no sizes of its own. "
             f"Name one of {', '.join(model.facts['sizes'])}."
         )
-    return model.sized if sizes is None else sizes == "numbers"
+    return model.sized if numbers is None else numbers
+
+
+def describe(model: Model, numbers: bool | None = None, format: str = "text") -> Page:
+    """What a model costs, every algorithm that it executes, and the functions that they use: `transformulary describe`.
+
+    Args:
+        model: a preset or an architecture by name, a path of a folder or of a config.json, a name in the Hugging Face
+            cache (org/name); or a config, or a preset.
+        numbers: sizes as the model's numbers, not as symbols; default: where it has sizes.
+        format: "text", "latex", "markdown" or "html".  In a notebook what is returned shows itself as HTML.
+
+    Raises ConfigError or CheckpointError: there is no such model, or its config is not understood.
+    """
+    found = _meant(model)
+    numbers = _shows_numbers(found, numbers)
+    return pseudocode.describe(found.preset or found.config, numbers, format, found.word, found.says)
+
+
+def diff(a: Model, b: Model, format: str = "text") -> Page:
+    """What differs between the lines that two models execute; if none does, the sizes: `transformulary diff`.
+
+    Args: as for `describe`.  Raises as that does.
+    """
+    one, other = _meant(a, "a"), _meant(b, "b")
+    return pseudocode.diff(one.preset or one.config, other.preset or other.config, format, (one.word, other.word))
+
+
+def _meant(model: Model, word: str = "") -> Named:
+    if isinstance(model, str | PathLike):
+        return named(fspath(model))
+    if isinstance(model, Preset):
+        return Named(model.name, model.config, model)
+    if isinstance(model, Config):
+        return Named(word, model)
+    raise ConfigError(f"{model!r:.60} is no model: give the name of a preset, a path, a config or a preset.")
