@@ -24,6 +24,7 @@ from typing import NoReturn
 
 from transformulary import __version__
 from transformulary.errors import DataError, UserError
+from transformulary.tables import printable
 
 #: What people come for, and the verbs that serve it.
 VERBS = {
@@ -215,8 +216,7 @@ def _complain(name: str, message: str) -> int:
     """One line on stderr, of bounded length, whatever the message holds; returns the exit status 2."""
     line = " ".join(message.splitlines())
     line = line if len(line) <= MOST else f"{line[: MOST // 2]} ... {line[-MOST // 2 :]}"
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-    print(f"{name}: {line}", file=sys.stderr)
+    print(f"{name}: {printable(line)}", file=sys.stderr)
     _discard_output()
     return 2
 

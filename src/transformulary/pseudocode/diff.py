@@ -14,6 +14,7 @@ from transformulary.pseudocode.heads import sizes
 from transformulary.pseudocode.nodes import Box, Head, Line
 from transformulary.pseudocode.prose import plain
 from transformulary.pseudocode.specialise import Program, order
+from transformulary.tables import printable
 
 Pair = tuple[Line | None, Line | None]
 #: How many equal lines are shown before and after those that differ.
@@ -43,6 +44,9 @@ class Diff:
     differences: tuple[Difference, ...]
     same: Head | None = None
     where: tuple[Line, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(map(printable, self.names)))
 
 
 def between(a: Config, b: Config, names: tuple[str, str], sized: bool = True) -> Diff:
