@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import safetensors.torch
+import torch
 from safetensors import safe_open
 
 from oracle.test_practice import TorchChance
@@ -20,7 +21,7 @@ from transformulary import __version__
 from transformulary.cli import main
 from transformulary.cli._runs import run_of
 from transformulary.conform.theta import theta_of
-from transformulary.data import corpus
+from transformulary.data import Batches, Documents, corpus
 from transformulary.formats.state import checksum
 from transformulary.models import load
 from transformulary.nn import DTransformer
@@ -114,6 +115,26 @@ def test_the_sentences(folder, said):
     ):
         assert words in head, words
     assert "held" not in head.lower()
+
+
+def test_the_seeds_of_epochs(folder, said, monkeypatch):
+    """What the sentence says of the seed of an epoch is what its generator is seeded with."""
+    head = re.sub(r"\s+", " ", said("describe", folder, "--run")[1].partition("\n\nAlgorithm")[0])
+    product, count = re.search(r"epoch k by one with seed \((\d+) c \+ (.+?)\) mod 2³²", head).groups()
+    (c,), seeded = map(int, seeds(head)), []
+    last = int(re.search(r"the last step is in epoch k = (\d+)", head)[1])
+
+    class Recorded(torch.Generator):
+        def manual_seed(self, seed):
+            seeded.append(seed)
+            return super().manual_seed(seed)
+
+    monkeypatch.setattr(torch, "Generator", Recorded)
+    batches = Batches(Documents([[1, 2, 3]]), 6, 2, seed=c)
+    while batches.position.epoch <= last:
+        next(batches)
+
+    assert [(int(product) * c + eval(count, {"k": k})) % 2**32 for k in range(last + 1)] == seeded[: last + 1]
 
 
 def test_the_numbers_of_the_lines(folder, said):

@@ -51,7 +51,7 @@ class Book:
             if parameter in env:
                 env[size] = env[parameter].shape[1]
         if "e" in env:
-            env["d_e"] = env["d_in"] = len(env["e"])
+            env["d"] = env["d_in"] = len(env["e"])
         return env.block(page.lines, 0)
 
 

@@ -10,6 +10,7 @@ from pseudocode.published import CONFIGS, inputs, x
 from transformulary import oracle
 from transformulary.oracle import notation
 from transformulary.paper import DTransformerConfig, leaves, parameters
+from transformulary.paper.presets import preset
 from transformulary.pseudocode import describe
 from transformulary.pseudocode.boxes import SPACES, results
 from transformulary.pseudocode.definitions import DEFINITIONS
@@ -64,6 +65,25 @@ def test_definitions_are_the_oracles(name):
     defined = [eval(value, vars(math) | {"Phi": lambda v: notation.Phi(np.array(v)), "x": v}) for v in x]
 
     np.testing.assert_allclose(getattr(notation, name)(x), defined, rtol=1e-14, atol=1e-15)
+
+
+def test_what_a_head_has():
+    """A head's bundle has all that Algorithm 4 is given: where queries and keys are normed, the norms too."""
+    attention = describe(CONFIGS["Qwen3"]).partition("Algorithm 5")[2].partition("Algorithm 6")[0]
+
+    assert "W_qkv^{h,g} = (W_q^h, W_k^g, W_v^g, γ_q, γ_k)\n" in attention
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_a_norm_at_several_widths_has_its_own(numbers):
+    """Where queries are normed too, the width in Algorithm 6 is no d_e; where all vectors have d_e numbers, it is."""
+    page = describe(preset("qwen3-8b"), numbers=numbers).partition("Algorithm 6r")[2].partition("Algorithm")[0]
+    usual = describe(preset("llama-3-8b")).partition("Algorithm 6r")[2].partition("Algorithm")[0]
+
+    assert "e ∈ ℝ^d\n" in page
+    assert "Σ_{i=1..d} e[i]²/d\n" in page
+    assert "d_e" not in page
+    assert "Σ_{i=1..d_e} e[i]²/d_e\n" in usual
 
 
 def test_definition_of_ramp():

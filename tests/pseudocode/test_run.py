@@ -150,6 +150,14 @@ def test_what_is_off_leaves_no_trace(name, form):
         assert "Adam" not in page.replace("AdaGrad", "")
 
 
+@pytest.mark.parametrize(("name", "space"), [("everything", "(ℝ^d)²"), ("momentum", "ℝ^d"), ("AdaGrad", "ℝ^d")])
+def test_what_an_optimiser_remembers(name, space):
+    """Adam remembers two points of the space of theta, the others one: so it stands in the boxes."""
+    page = run(CONFIG, Practice(training=RUNS[name]))
+
+    assert set(re.findall(r"ω ∈ (.+?)(?:,|$)", page, re.MULTILINE)) == {space}
+
+
 def test_a_constant_rate_has_no_way_down():
     """No line of Algorithm 13e computes what none reads: without a way down it has none, without a way up no lines."""
     up = run(CONFIG, Practice(training=replace(USUAL, N_warmup=5, N_total=9, T_total=3.0, schedule="constant")))

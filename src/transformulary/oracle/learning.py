@@ -98,9 +98,7 @@ def learning_rate(i: Position, /, eta: float, how: Training, clock: Sequence[flo
 
     clock:  the seconds of training before each step, where the rate follows the clock
     """
-    if how.schedule == "constant":
-        a = 1  # 3
-    else:
+    if how.schedule != "constant":
         if how.N_total:
             a = min(1, max(0, (i + 1 - how.N_warmup) / (how.N_total + 1 - how.N_warmup)))  # 1
         else:
@@ -108,6 +106,8 @@ def learning_rate(i: Position, /, eta: float, how: Training, clock: Sequence[flo
         if how.T_total:
             a = min(1, max(a, clock[i] / how.T_total))  # 2
         a = how.eta_floor + (1 - how.eta_floor) * DESCENT[how.schedule](a)  # 3
+    else:
+        a = 1  # 3
     if how.N_warmup and how.T_total:
         a = min(a, max((i + 1) / how.N_warmup, 10 * clock[i] / how.T_total))  # 4
     elif how.N_warmup:

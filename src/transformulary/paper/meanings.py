@@ -16,6 +16,7 @@ MEANINGS = {
     **{(number, "b"): "the cosines: even places of the result" for number in ("2s", "2v")},
     ("3", "v"): "values: what the tokens of the context tell",
     ("3", "u"): "place of a token of the context",
+    **{(number, "d"): "width of the vector: d_e, or that of a query or key" for number in ("6", "6r")},
     ("6", "v"): "variance of the elements of one vector",
     ("6r", "v"): "mean square of the elements of one vector",
     **{

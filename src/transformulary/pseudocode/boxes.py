@@ -16,7 +16,15 @@ from transformulary.paper.parameters import POSITIONAL, QK_NORM, Shapes, size, s
 from transformulary.pseudocode.credits import IN_THE_TEXT, MISPRINTED
 from transformulary.pseudocode.nodes import Apply, Box, Entry, Fence, Infix, Line, Node, Num, Power, Sym, Words
 from transformulary.pseudocode.notation import member
-from transformulary.pseudocode.specialise import ROOTS, Program, annotation, mentioned, papers_program, widths_differ
+from transformulary.pseudocode.specialise import (
+    ROOTS,
+    WIDTH,
+    Program,
+    annotation,
+    mentioned,
+    papers_program,
+    widths_differ,
+)
 from transformulary.pseudocode.statements import Parts, arrays, lines
 
 #: Name -> the set it is from: a shape of real numbers ("d_x ell_x"), or one of SETS and a shape.
@@ -321,9 +329,10 @@ class _Head:
             word = word.replace("d_e", "d_in")
         elif self.program.numbers:
             word = {"d_x": "d_e", "d_z": "d_e", "d_out": "d_mid" if self.number == "4" else "d_e"}.get(word, word)
+        if self.number.startswith("6") and widths_differ(self.config):
+            word = word.replace("d_e", WIDTH)
         factors = word.split("*")
-        varies = self.number.startswith("6") and widths_differ(self.config)
-        if self.program.numbers and all(f.isdigit() or hasattr(self.config, f) for f in factors) and not varies:
+        if self.program.numbers and all(f.isdigit() or hasattr(self.config, f) for f in factors):
             return Num(size(word, self.config))
         symbols: list[Node] = [Num(int(f)) if f.isdigit() else Sym(f) for f in factors]
         return reduce(lambda a, b: Infix("", a, b), symbols)

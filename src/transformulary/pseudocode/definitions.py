@@ -58,9 +58,11 @@ DEFINITIONS = {
 
 def definitions(program: Program, names: Iterable[str]) -> Iterator[Line]:
     """One line for every function that the lines of some algorithms name, and for those that these need."""
-    used = {getattr(n, "id", getattr(n, "attr", "")) for name in names for n in ast.walk(program[name])}
+    nodes = [node for name in names for node in ast.walk(program[name])]
+    used = {getattr(n, "id", getattr(n, "attr", getattr(n, "name", ""))) for n in nodes}
     facts = {"p_drop": program.practice.training.p_drop, "stop": ", ".join(map(str, program.practice.inference.stop))}
-    if not any(practice.training.T_total for practice in program.practice.by_session()):
+    by_the_clock = any(practice.training.T_total for practice in program.practice.by_session())
+    if not (by_the_clock and "learning_rate" in used):
         used.discard("clock")  # which is handed on, and not looked at
     for name, (what, value, remark) in DEFINITIONS.items():
         if name in used:

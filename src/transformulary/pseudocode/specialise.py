@@ -22,6 +22,8 @@ from transformulary.pseudocode.notation import HIDDEN
 from transformulary.pseudocode.rewriting import Rewriter, replaced, written
 
 PAPER, LOAD = Practice(), ast.Load()
+#: What is printed for d_e in Algorithm 6 where it norms vectors of several widths.
+WIDTH = "d"
 #: The architecture of each config, which is where a run begins.
 ROOTS: dict[type, str] = {EDTransformerConfig: "8", ETransformerConfig: "9", DTransformerConfig: "10"}
 
@@ -53,6 +55,8 @@ class Program:
                 f"Algorithm {self.source.numbers[function.name]} is for a {wanted}, and this model is a "
                 f"{type(self.config).__name__}, which runs Algorithm {ROOTS[type(self.config)]}."
             )
+        if widths_differ(self.config):
+            function = _Width().visit(function)
         return _Specialiser(self, function).result
 
     @cached_property
@@ -115,7 +119,7 @@ def _papers_program(kind: type, norm: str) -> Program:
 
 
 def widths_differ(config: Config) -> bool:
-    """Whether norms work at two widths, d_e and d_f or d_attn, so that d_e in Algorithm 6 is no one number."""
+    """Whether norms work at two widths, d_e and d_f or d_attn, so that the width in Algorithm 6 is not always d_e."""
     others = (getattr(config, "d_f", config.d_e), config.d_attn if config.qk_norm else config.d_e)
     return any(width != config.d_e for width in others)
 
@@ -234,8 +238,6 @@ class _Specialiser(Rewriter):
     def _sizes(self, function: ast.FunctionDef) -> dict[str, int]:
         """The sizes that a function names itself and that are the config's: d_attn = len(...)."""
         found = {name for s in function.body if is_size(s) for name in names(s.targets[0])}  # type: ignore[attr-defined]
-        if widths_differ(self.config):
-            found.discard("d_e")  # Algorithm 6 is used at both widths
         return {name: getattr(self.config, name) for name in found if hasattr(self.config, name)}
 
     def _block(self, statements: list[ast.stmt], values: dict[str, ast.expr]) -> list[ast.stmt]:
@@ -333,6 +335,13 @@ class _Specialiser(Rewriter):
         if all(isinstance(x, ast.Constant) for x in (a, b)) and exact(value := self._known(new)[1], new):
             return ast.Constant(value)
         return new
+
+
+class _Width(Rewriter):
+    """Algorithm 6 with d, the width of its vector, which is not always d_e."""
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return replaced(node, id=WIDTH) if node.id == "d_e" else node
 
 
 class _Length(Rewriter):
