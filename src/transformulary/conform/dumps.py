@@ -105,6 +105,11 @@ class _Names:
     """Their names -> our paths."""
 
     def __init__(self, rename: Rename, known: Iterable[str] | None) -> None:
+        if not isinstance(rename, Mapping):
+            raise DataError(f"rename = {rename!r:.60} must be a table: their name -> path.")
+        for theirs, ours in rename.items():
+            if not isinstance(theirs, str) or not isinstance(ours, str | None):
+                raise DataError(f"the renaming table has {theirs!r}: {ours!r:.60}; it is their name -> a path or None.")
         self.rules = [(_pattern(theirs), ours) for theirs, ours in rename.items()]
         self.theirs, self.known = list(rename), None if known is None else set(known)
 
