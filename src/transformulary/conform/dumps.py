@@ -81,6 +81,8 @@ def _entries(place: Path) -> Iterator[tuple[Path, str, Array]]:
             continue  # says something about values, and holds none
         if file.suffix not in (*READERS, *RAW):
             raise DataError(f"{file} is none of {', '.join([*READERS, *RAW])}: what is in it, nobody can tell.")
+        if not file.is_file():
+            raise DataError(f"{file} is no file: a folder, a pipe or a device holds no values.")
         try:
             read = _read_raw(file, shapes) if file.suffix in RAW else READERS[file.suffix](file)
         except UserError:
