@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from website.__main__ import main
 from website import algorithms, models, search, source, symbols
+from website.__main__ import main
 from website.example import CHOICES, example
 
 from transformulary.oracle.source import read

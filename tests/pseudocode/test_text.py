@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pseudocode.formula_reader import FUNCTIONS, OPERATIONS, compiled, product
-from transformulary.pseudocode.nodes import Apply, Big, Entry, Fence, Frac, Infix, Num, Power, Prefix, Root, Sym, Words
 from transformulary.pseudocode.formulas import number
+from transformulary.pseudocode.nodes import Apply, Big, Entry, Fence, Frac, Infix, Num, Power, Prefix, Root, Sym, Words
 from transformulary.pseudocode.text import text
 
 RNG = np.random.default_rng(0)
