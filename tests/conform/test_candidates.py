@@ -163,11 +163,15 @@ def test_a_wrong_function_is_one_fault():
 
 
 class Unreadable:
+    """An array, it says."""
+
     def __array__(self, *args, **named):
         raise KeyError("no")
 
 
 class Silent(Exception):
+    """An error that cannot say what it is."""
+
     def __str__(self):
         raise RuntimeError
 

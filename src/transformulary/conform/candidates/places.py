@@ -125,10 +125,6 @@ def make_table(content: Mapping[str, Any], where: str) -> Table:
                 f"{where}: {path!r} = {place!r} is no place; a place looks like blocks.{{l}}.norm:out, or is "
                 f"(module, function of its inputs and its output)."
             )
-        if ("[l]" in path) != ("{l}" in (place if isinstance(place, str) else place[0])):
-            raise CandidateError(
-                f"{where}: {path} = {place!r} counts layers on one side only: [l] is a place with {{l}}."
-            )
     for name, value, known in (
         ("tokens", table.tokens, ("rows", "columns")),
         ("output", table.output, ("logits", "probabilities")),
