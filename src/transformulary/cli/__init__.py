@@ -14,6 +14,7 @@ import argparse
 import errno
 import gc
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -261,8 +262,8 @@ def _discard_output() -> None:
 
 
 def token_ids(text: str) -> list[int]:
-    """What --tokens says, as argparse's `type`."""
-    try:
-        return [int(word) for word in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of token ids; write them like 15496,11,995") from None
+    """What --tokens says, as argparse's `type`: plain digits, so that nothing else is read as a number by chance."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(re.fullmatch("-?[0-9]+", word) for word in words):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of token ids; write them like 15496,11,995")
+    return [int(word) for word in words]

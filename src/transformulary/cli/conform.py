@@ -37,7 +37,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--places", metavar="FILE.toml", help="where a PyTorch model shows its lines (default: by class)"
     )
     parser.add_argument(
-        "--rename", metavar="FILE.json", type=Path, help="names of dumps: {theirs: path; null: leave it out} (default: paths)"
+        "--rename",
+        metavar="FILE.json",
+        type=Path,
+        help="names of dumps: {theirs: path; null: leave it out} (default: paths)",
     )
     parser.add_argument(
         "--tokens-as", choices=("columns", "rows"), help="what tokens are in dumps (default: as the shapes say)"

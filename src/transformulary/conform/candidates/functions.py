@@ -123,7 +123,9 @@ class _Calls:
         self.f, self.c, self.x, self.theta = f, c, list(x), theta
         self.seen: dict[str, Array] = {}
         self.kinds: dict[str, str] = {}  # path -> the precision of its value
-        self.asked: set[str] = set()  # functions that were called twice, and those of attention asked about an empty row
+        self.asked: set[str] = (
+            set()
+        )  # functions that were called twice, and those of attention asked about an empty row
         self.notes: list[Note] = []
         self.latest: dict[str, Array] = {}  # value of the oracle by line: "10.5", "10.6/5.2/4.1"
         self.X: Array = np.zeros(0)  # the residual stream

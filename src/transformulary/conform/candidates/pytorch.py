@@ -45,6 +45,7 @@ def watch_model(
     seen, returned = _see(model, places, table.tokens, x)
     for path, value in seen.items():
         check_shape(path, value, config, len(x), _named(places[path]), " (tokens as columns)")
+    _check_layers(table, config.L)
     idle = dict.fromkeys(_module(place) for path, place in places.items() if path not in seen)
     precision = model_precision(model)
     seen["10.11"], notes = last_line(seen.get("10.11"), returned, table.tokens, table.output, precision)
@@ -69,6 +70,14 @@ def _check_table(table: Table, places: Mapping[str, Place], config: DTransformer
     if unknown := [line for line in table.lower if line not in lines]:
         says = f"lower says {unknown[0]}, and that is no line of this run. {nearest(unknown[0], lines)}"
         raise CandidateError(f"the table of places: {says}")
+
+
+def _check_layers(table: Table, L: int) -> None:
+    """Raise CandidateError where a path is of every layer and its place of one, or the reverse."""
+    for path, place in table.places.items():
+        if ("[l]" in path) != ("{l}" in _named(place)) and L > 1:
+            says = f"{path} = {_named(place)!r} counts layers on one side only: with [l] goes a place with {{l}}"
+            raise CandidateError(f"the table of places: {says}.")
 
 
 def _see(model: nn.Module, places: Mapping[str, Place], tokens: str, x: Sequence[int]) -> tuple[dict[str, Array], Any]:
@@ -165,7 +174,7 @@ def failing(what: str, hint: str = "") -> Iterator[None]:
 
 @contextmanager
 def _exits_seen() -> Iterator[None]:
-    """`os._exit`, which would end this process without a word, raises SystemExit; in a process of its own it ends that."""
+    """`os._exit`, which would end this process without a word, raises SystemExit; another process it ends."""
     exit, own = os._exit, os.getpid()
 
     def leave(status: int) -> None:
