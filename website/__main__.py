@@ -3,9 +3,24 @@
 import sys
 from pathlib import Path
 
+from transformulary.errors import UserError
+from transformulary.files import check_file
 from website import ROOT
 from website.build import build
 
-folder = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "build/site"
-files = build(folder)
-print(f"{len(files)} files in {folder}: open {folder / 'index.html'}")
+
+def main(words: list[str]) -> int:
+    """Write the site; returns the exit status."""
+    folder = Path(words[0]) if words else ROOT / "build/site"
+    try:
+        check_file(folder / "index.html")
+        files = build(folder)
+    except (UserError, OSError) as error:
+        print(f"python -m website: {error}", file=sys.stderr)
+        return 2
+    print(f"{len(files)} files in {folder}: open {folder / 'index.html'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

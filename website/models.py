@@ -25,11 +25,11 @@ def published() -> list[Family]:
 
 @cache
 def executed() -> dict[str, dict[str, Box]]:
-    """Preset -> number -> the algorithm as that model executes it, sizes as symbols."""
+    """Preset -> number -> the algorithm as that model executes it, in the paper's symbols."""
     found = {}
     for name, one in presets().items():
         if one.family.name not in PAPERS.values():
-            program = Program(one.config)
+            program = Program(one.config).in_symbols
             found[name] = {b.number: b for b in (box(program, function) for function in program.executed)}
     return found
 

@@ -10,7 +10,7 @@ class UserError(ValueError):
 
 
 class ConfigError(UserError):
-    """A configuration that is impossible, contradictory, or has a key nobody knows; `field` is what is wrong, if one."""
+    """A configuration that is impossible, contradictory, or has a key nobody knows; `field` is ours that is wrong."""
 
     def __init__(self, message: str, field: str = "") -> None:
         super().__init__(message)

@@ -90,8 +90,8 @@ def describe(model: Model, numbers: bool | None = None, format: str = "text") ->
     Raises ConfigError or CheckpointError: there is no such model, or its config is not understood.
     """
     found = _meant(model)
-    what, numbered = found.preset or found.config, _shows_numbers(found, numbers)
-    return pseudocode.describe(what, numbered, format, found.word, found.says)
+    numbers = _shows_numbers(found, numbers)
+    return pseudocode.describe(found.preset or found.config, numbers, format, found.word, found.says)
 
 
 def diff(a: Model, b: Model, format: str = "text") -> Page:

@@ -27,6 +27,11 @@ def _width(cell: str) -> int:
     return sum(not combining(c) for c in cell)
 
 
+def printable(words: str) -> str:
+    """What is not seen, and what moves a terminal's cursor or turns its text around, as the escape that Python has."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
+
+
 def size(n: int) -> str:
     """So many bytes in three digits, in powers of 1000: 498 MB."""
     for unit in ("B", "kB", "MB", "GB", "TB"):

@@ -206,3 +206,15 @@ def test_colour_in_a_terminal(environment, colour, monkeypatch):
     colours = {"-": "\x1b[31m", "+": "\x1b[32m", "@": "\x1b[36m"}
     painted = [f"{colours[line[0]]}{line}\x1b[0m" if line[:1] in colours else line for line in plain]
     assert (painted if colour else plain) == lines
+
+
+def test_what_a_file_does_not_say(tmp_path, said):
+    """The head names the keys that a config.json lacks, and their defaults; so does --json."""
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2", "n_layer": 3, "vocab_size": 9}))
+
+    words = " ".join(said("describe", tmp_path / "config.json")[1].split())
+    found = json.loads(said("describe", tmp_path / "config.json", "--json")[1])
+
+    assert "Not in the file, so as its library has it: n_positions = 1024, n_embd = 768, n_head = 12, " in words
+    assert 12 == found["assumed"]["n_head"]
+    assert not {"n_layer", "vocab_size"} & found["assumed"].keys()

@@ -1,6 +1,7 @@
 """Dumps of somebody else's program: every kind of file, any names, and one clear line for what is wrong."""
 
 import json
+import os
 import pickle
 import random
 
@@ -173,6 +174,10 @@ def huge(folder):
         file.write(A.tobytes())
 
 
+def pipe(folder):
+    os.mkfifo(folder / f"{FILE}.npy")
+
+
 def twice(folder):
     np.save(folder / "10.3.npy", A)
     np.savez(folder / "all.npz", **{"10.3": A})
@@ -183,6 +188,7 @@ def twice(folder):
     [
         (saved(hidden=A), "hidden is no path such as .*, and no renaming table says what it is. To leave a name out"),
         (saved(a=A, b=A), r"a, b are no paths such as .* they are. .* write null for its path: \{\"a\": null\}\.$"),
+        (pipe, r"npy is no file: a folder, a pipe or a device holds no values"),
         (saved(**dict.fromkeys("abcdefgh", A)), "a, b, c, d, e and 3 more are no paths"),
         (saved(**{"10_30": A}), "10.30 is no value of this run. Nearest: 10.3"),
         (saved(**{"10_3": A.T}), r"10.3 has the shape \(3, 2\), and \(2, 3\) is right. It is transposed"),

@@ -39,6 +39,21 @@ def test_no_numbers_are_no_evidence(strange):
     assert "296 of 296 numbers are not finite" in report.answer[0]
 
 
+@pytest.mark.parametrize(
+    "change", [lambda P: P * 1e300, lambda P: P + 1e308, lambda P: np.where(P == P.max(), np.inf, P)]
+)
+def test_numbers_too_large_to_be_squared(change):
+    """They are reported, and nothing is warned of."""
+    ref = reference("gpt2")
+    values = record("DTransformer", X, ref.theta, ref.config)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        report = conform({path: change(values[path]) for path in ("10.8[l=1]", "10.11:W_u")}, ref, tokens=X)
+
+    assert report.status == 1
+
+
 def masked_by(number):
     def mha(Y, Z, weights, mask):
         w = vars(weights)

@@ -162,6 +162,23 @@ def test_on_the_command_line(table, options, status, says, tmp_path, capsys):
     assert says in "".join(capsys.readouterr())
 
 
+@pytest.mark.parametrize(("text", "says"), [
+    ('{"x": 3}', "the renaming table has 'x': 3; it is their name -> a path or None"),
+    ('{"x": "10.5[l=1]", "x": null}', "x occurs twice"),
+    ('\ufeff{"x": "10.5[l=1]", "y": ["10.3"]}', "the renaming table has 'y': ['10.3']"),
+])  # fmt: skip
+def test_a_renaming_table_that_is_none(text, says, tmp_path, capsys):
+    """A value that is no path and a name that occurs twice are one line; a byte-order mark is read over."""
+    np.savez(tmp_path / "theirs.npz", x=np.zeros(3))
+    (tmp_path / "rename.json").write_text(text, encoding="utf-8")
+
+    status = main(["conform", str(tmp_path / "theirs.npz"), "--against", "gpt2", "--rename", f"{tmp_path}/rename.json"])
+
+    said = capsys.readouterr().err
+    assert (status, said.count("\n")) == (2, 1)
+    assert says in said
+
+
 @pytest.mark.parametrize("length", [np.nan, np.inf, 4.5, [5, 5], []])
 def test_a_length_that_is_no_number_of_tokens(length):
     """Line 1 is one whole number."""

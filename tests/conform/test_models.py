@@ -14,7 +14,7 @@ from conform.ordinary import GPT, build
 from transformulary.conform import Candidate, Reference, conform
 from transformulary.conform.candidates.places import make_table, read_table
 from transformulary.conform.reference import reference
-from transformulary.errors import CandidateError
+from transformulary.errors import CandidateError, UserError
 from transformulary.oracle import record, watched
 
 X = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -202,7 +202,10 @@ def test_a_place_that_shows_something_else(path, place, says):
     ('lower = {"10.5" = "float8"}', "lower 10.5 = 'float8'; it is float64 or float32"),
     ('[lower]\n"10.99" = "float32"', "lower says 10.99, and that is no line of this run. Nearest: 10.8"),
     ('[places]\n"10.5[l]" = "blocks.{l}.ln_1:in.x"', "is no place"),
-    ("# \xff", "is no TOML: 'utf-8' codec can't decode byte 0xff"),
+    ('[places]\n"10.5[l]" = "blocks.0.ln_1:out"', r"10.5\[l\] = 'blocks.0.ln_1:out' counts layers on one side only"),
+    ('[places]\n"10.5[l=1]" = "blocks.{l}.ln_1:out"', r"10.5\[l=1\] = .* counts layers on one side only"),
+    ("# \xff", "places.toml is not UTF-8: byte 0xff at offset 2"),
+    ("\xef\xbb\xbfplaces = 3", "places = 3 is no table"),  # after a byte-order mark
 ])  # fmt: skip
 def test_a_table_that_cannot_be_read(content, says, tmp_path):
     """One sentence says what is wrong with a table of places."""
@@ -211,7 +214,7 @@ def test_a_table_that_cannot_be_read(content, says, tmp_path):
     places = "" if "places" in content else '\n[places]\n"10.5[l]" = "blocks.{l}.ln_1:out"\n'
     file.write_bytes((content + places).encode("latin-1"))
 
-    with pytest.raises(CandidateError, match=says):
+    with pytest.raises(UserError, match=says):
         conform(theirs, ref, tokens=X, table=read_table(file))
 
 

@@ -134,6 +134,9 @@ def test_agreement_is_status_0(capsys):
     (["ours", "--against", "gtp2"], "Without a checkpoint, take one of paper, gpt2, llama."),
     (["ours", "--tokens", "a"], "'a' is no list of token ids; write them like 15496,11,995"),
     (["ours", "--tokens", "1,,2"], "'1,,2' is no list of token ids"),
+    (["ours", "--tokens", "1_0"], "'1_0' is no list of token ids"),
+    (["ours", "--tokens", "+1"], "'+1' is no list of token ids"),
+    (["ours", "--tokens", "\u0663"], "'\u0663' is no list of token ids"),
     (["ours", "--tokens", "1 2"], "'1 2' is no list of token ids"),
     (["ours", "--text", "hi"], "has no tokenizer"),
     (["ours", "--tokens", "99"], "99"),
@@ -195,6 +198,13 @@ def test_dumps(capsys, tmp_path):
 
     assert status == 0, said
     assert "Not seen by themselves: lines 2, 3, 5, 6, 7, 10 of Algorithm 10." in said.out
+
+
+def test_what_a_library_says_while_it_loads(capsys):
+    """Loading a model of `transformers` writes nothing."""
+    status, said = run(capsys, "transformers", "--against", "gpt2", "--no-decoding")
+
+    assert (status, said.err) == (0, "")
 
 
 def test_the_plugin():

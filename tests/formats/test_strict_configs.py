@@ -66,10 +66,7 @@ def test_nothing_is_taken_for_no(theirs, words, written):
     [
         ({"model_type": "gpt2", "n_layer": "12"}, "config.json: n_layer: DTransformerConfig: L = '12' must be"),
         ({"model_type": "gpt2", "n_head": 7}, "config.json: n_head: DTransformerConfig: H = 7 does not divide d_e"),
-        (
-            {"model_type": "llama", "head_dim": 3},
-            "num_attention_heads, head_dim: |head_dim: DTransformerConfig: d_attn = 3 is odd",
-        ),
+        ({"model_type": "llama", "head_dim": 3}, "config.json: head_dim: DTransformerConfig: d_attn = 3 is odd"),
         ({"model_type": "gpt2", "n_layer": 10**5}, r"config.json: n_layer \(L\) is more than 10,000"),
         ({"model_type": "bert", "type_vocab_size": -1}, "type_vocab_size: ETransformerConfig: segments = -1"),
     ],

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from website import algorithms, models, search, source, symbols
+from website.__main__ import main
 from website.build import contents
 from website.example import CHOICES, example
 
@@ -208,3 +209,12 @@ def test_the_set_of_the_mask():
     said = re.findall(r"\{0,1\}|ell_\w", SYMBOLS["Mask"].space)
 
     assert said == boxes.SPACES["Mask"].split()
+
+
+def test_where_no_site_can_be(tmp_path, capsys):
+    """A file where the folder would be is one line."""
+    (tmp_path / "build").write_text("")
+
+    assert 2 == main([str(tmp_path / "build" / "site")])
+    assert 2 == main([str(tmp_path / "build")])
+    assert 2 == capsys.readouterr().err.count("\n")

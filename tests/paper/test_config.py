@@ -318,3 +318,12 @@ def test_a_config_is_a_value():
 def test_choices_alone_are_the_paper():
     """The choices that all architectures share stand for themselves."""
     assert ("layer_norm", frozenset({"b_u"})) == (Choices().norm, Choices().absent)
+
+
+@pytest.mark.parametrize("name", ["L", "H", "N_V", "d_mlp"])
+def test_sizes_that_no_array_has(name):
+    """A size beyond every index is refused, before anything is counted of it."""
+    sizes = {"N_V": 5, "ell_max": 4, "L": 1, "H": 1, "d_e": 2, "d_mlp": 2}
+
+    with pytest.raises(ConfigError, match=f"{name} has 1329 bits, which is absurd"):
+        DTransformerConfig(**sizes | {name: 10**400})

@@ -146,3 +146,10 @@ def test_gpt3_is_counted_without_allocating():
         tracemalloc.stop()
 
     assert (174_604_259_328, True) == (counted[0], peak < 2**20)
+
+
+@pytest.mark.parametrize("name", [None, 3, b"gpt2"])
+def test_a_name_that_is_no_text(name):
+    """What is no text names no model."""
+    with pytest.raises(ConfigError, match=r"the name of a model is text, and .* is none"):
+        preset(name)

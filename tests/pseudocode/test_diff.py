@@ -78,6 +78,12 @@ def test_bert_against_the_paper():
     ]
 
 
+def test_a_name_is_no_difference():
+    """Where one of two models norms vectors of several widths, the width has the same name on both sides."""
+    assert [row for row in lines("Llama", "Qwen3") if "/d" in row and "v ←" in row] == []
+    assert [row for row in lines("paper 9", "BERT") if "m ←" in row] == []
+
+
 def test_marian_against_the_paper():
     """Marian: eps, fixed sinusoids, scaled embeddings, its activation, the tied unembedding with its bias."""
     found = lines("paper 8", "Marian")

@@ -99,6 +99,7 @@ LETTERED = "Published models add 2h, 2s, 2t, 2v, 4d, 4r, 6r, 13a, 13b, 13c, 13d,
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        ([""], f"the paper has no Algorithm ''; it has 1 to 15. {LETTERED}"),
         (["16"], f"the paper has no Algorithm 16; it has 1 to 15. {LETTERED}"),
         (
             ["10", "4x"],

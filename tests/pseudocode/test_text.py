@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pseudocode.formula_reader import FUNCTIONS, OPERATIONS, compiled, product
+from transformulary.pseudocode.formulas import number
 from transformulary.pseudocode.nodes import Apply, Big, Entry, Fence, Frac, Infix, Num, Power, Prefix, Root, Sym, Words
 from transformulary.pseudocode.text import text
 
@@ -116,3 +117,12 @@ q, k, m = Sym("q"), Sym("k"), Sym("m")
 def test_text(node, expected):
     """Worked examples of the notation."""
     assert expected == text(node)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(0.000123, "1.23 · 10⁻⁴"), (1e-5, "10⁻⁵"), (2e-7, "2 · 10⁻⁷"), (-1.5e-9, "−1.5 · 10⁻⁹"), (1.5e300, "1.5 · 10³⁰⁰")],
+)
+def test_small_and_large_numbers(value, expected):
+    """One digit before the point, and a power of ten."""
+    assert expected == text(number(value))

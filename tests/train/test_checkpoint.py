@@ -9,9 +9,10 @@ import torch
 from transformulary import models
 from transformulary.data import corpus
 from transformulary.errors import CheckpointError
+from transformulary.formats.state import NAME
 from transformulary.tokens import Tokenizer
 from transformulary.train import NonFiniteError, Saved, Stepped, load_state
-from transformulary.train.checkpoint import NAME, State, save_state
+from transformulary.train.checkpoint import State, save_state
 
 
 def losses(events):

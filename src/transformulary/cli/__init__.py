@@ -14,6 +14,7 @@ import argparse
 import errno
 import gc
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +25,7 @@ from typing import NoReturn
 
 from transformulary import __version__
 from transformulary.errors import DataError, UserError
+from transformulary.tables import printable
 
 #: What people come for, and the verbs that serve it.
 VERBS = {
@@ -215,8 +217,7 @@ def _complain(name: str, message: str) -> int:
     """One line on stderr, of bounded length, whatever the message holds; returns the exit status 2."""
     line = " ".join(message.splitlines())
     line = line if len(line) <= MOST else f"{line[: MOST // 2]} ... {line[-MOST // 2 :]}"
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-    print(f"{name}: {line}", file=sys.stderr)
+    print(f"{name}: {printable(line)}", file=sys.stderr)
     _discard_output()
     return 2
 
@@ -261,8 +262,8 @@ def _discard_output() -> None:
 
 
 def token_ids(text: str) -> list[int]:
-    """What --tokens says, as argparse's `type`."""
-    try:
-        return [int(word) for word in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of token ids; write them like 15496,11,995") from None
+    """What --tokens says, as argparse's `type`: plain digits, so that nothing else is read as a number by chance."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(re.fullmatch("-?[0-9]+", word) for word in words):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of token ids; write them like 15496,11,995")
+    return [int(word) for word in words]

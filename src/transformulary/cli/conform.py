@@ -37,7 +37,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--places", metavar="FILE.toml", help="where a PyTorch model shows its lines (default: by class)"
     )
     parser.add_argument(
-        "--rename", metavar="FILE.json", help="names of dumps: {theirs: path; null: leave it out} (default: paths)"
+        "--rename",
+        metavar="FILE.json",
+        type=Path,
+        help="names of dumps: {theirs: path; null: leave it out} (default: paths)",
     )
     parser.add_argument(
         "--tokens-as", choices=("columns", "rows"), help="what tokens are in dumps (default: as the shapes say)"
@@ -72,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
 def _of_model(args: argparse.Namespace) -> "Report":
     from transformulary.conform.candidates.places import read_table
     from transformulary.conform.run import conform
+    from transformulary.formats.strict import read_json
 
     return conform(
         args.candidate,
@@ -79,7 +83,7 @@ def _of_model(args: argparse.Namespace) -> "Report":
         tokens=args.tokens,
         text=args.text,
         table=read_table(args.places) if args.places else None,
-        rename=_rename(args.rename),
+        rename=read_json(args.rename) if args.rename else None,
         orientation=args.tokens_as,
         decoding=not args.no_decoding,
     )
@@ -87,9 +91,11 @@ def _of_model(args: argparse.Namespace) -> "Report":
 
 def _of_vectors(args: argparse.Namespace) -> "Report":
     from transformulary.conform.ported import check_said, conform_vectors
+    from transformulary.formats.strict import read_json
 
     check_said({f"--{option}": bool(getattr(args, option)) for option in ("text", "tokens", "places")})
-    return conform_vectors(args.candidate, args.against, _rename(args.rename), tokens=args.tokens_as or "columns")
+    rename = read_json(args.rename) if args.rename else None
+    return conform_vectors(args.candidate, args.against, rename, tokens=args.tokens_as or "columns")
 
 
 def _propose(args: argparse.Namespace) -> int:
@@ -99,17 +105,3 @@ def _propose(args: argparse.Namespace) -> int:
     print(draft)
     print("Save this as places.toml, correct it, and give it to --places places.toml.", file=sys.stderr)
     return 0
-
-
-def _rename(file: str | None) -> dict[str, str | None] | None:
-    from transformulary.errors import DataError
-
-    if file is None:
-        return None
-    try:
-        table = json.loads(Path(file).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{file} is no JSON: {error}.") from None
-    if not isinstance(table, dict):
-        raise DataError(f"{file} must be an object: {{their name: path}}.")
-    return table

@@ -81,6 +81,8 @@ def _entries(place: Path) -> Iterator[tuple[Path, str, Array]]:
             continue  # says something about values, and holds none
         if file.suffix not in (*READERS, *RAW):
             raise DataError(f"{file} is none of {', '.join([*READERS, *RAW])}: what is in it, nobody can tell.")
+        if not file.is_file():
+            raise DataError(f"{file} is no file: a folder, a pipe or a device holds no values.")
         try:
             read = _read_raw(file, shapes) if file.suffix in RAW else READERS[file.suffix](file)
         except UserError:
@@ -105,6 +107,11 @@ class _Names:
     """Their names -> our paths."""
 
     def __init__(self, rename: Rename, known: Iterable[str] | None) -> None:
+        if not isinstance(rename, Mapping):
+            raise DataError(f"rename = {rename!r:.60} must be a table: their name -> path.")
+        for theirs, ours in rename.items():
+            if not isinstance(theirs, str) or not isinstance(ours, str | None):
+                raise DataError(f"the renaming table has {theirs!r}: {ours!r:.60}; it is their name -> a path or None.")
         self.rules = [(_pattern(theirs), ours) for theirs, ours in rename.items()]
         self.theirs, self.known = list(rename), None if known is None else set(known)
 

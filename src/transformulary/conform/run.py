@@ -9,6 +9,8 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from transformulary.conform.allowance import Allowance
 from transformulary.conform.candidates.candidate import Candidate, lowest
 from transformulary.conform.candidates.opened import candidates_of
@@ -104,6 +106,7 @@ class _Run:
     notes: tuple[Note, ...] = ()
 
 
+@np.errstate(all="ignore")  # their numbers may be infinite, or too large to be squared: the report says so
 def _lockstep(c: Candidate, ref: Reference, x: Sequence[int]) -> _Run:
     try:
         return _run(c, ref, x, partial(_check_places, c, ref, x))

@@ -216,6 +216,7 @@ def compare_values(theirs: Mapping[str, Array], case: Vectors, precision: str | 
     return [_row(theirs.get(path), case, path, precision) for path in case.paths]
 
 
+@np.errstate(all="ignore")  # theirs may be infinite
 def _row(theirs: Array | None, case: Vectors, path: str, precision: str | None) -> Row:
     if theirs is None:
         return Row(case.name, path, float("nan"), float("nan"), "missing")

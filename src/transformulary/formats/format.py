@@ -203,7 +203,7 @@ class Format:
             raise ConfigError(f"{called}: {error}" if called else str(error)) from None
 
     def called(self, ours: str, theirs: dict[str, Any]) -> str:
-        """The keys of theirs that say one of our fields, those that are there first of all; "" where the name is ours."""
+        """The keys of theirs that say one of our fields, those that are there if any; "" where the name is ours."""
         for entry in self.keys:
             if ours in _fields(entry, theirs):
                 names = [name for name in _theirs(entry) if name in theirs] or _theirs(entry)[:1]

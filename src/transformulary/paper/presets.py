@@ -103,6 +103,8 @@ def preset(name: str) -> Preset:
 
     Raises ConfigError, which names those that are spelt almost like it.
     """
+    if not isinstance(name, str):
+        raise ConfigError(f"the name of a model is text, and {name!r} is none. `transformulary presets` lists all.")
     for family in families().values():
         if name.startswith(f"{family.name}-") and (found := [p for p in family.presets() if p.name == name]):
             return found[0]

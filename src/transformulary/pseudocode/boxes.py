@@ -16,15 +16,7 @@ from transformulary.paper.parameters import POSITIONAL, QK_NORM, Shapes, size, s
 from transformulary.pseudocode.credits import IN_THE_TEXT, MISPRINTED
 from transformulary.pseudocode.nodes import Apply, Box, Entry, Fence, Infix, Line, Node, Num, Power, Sym, Words
 from transformulary.pseudocode.notation import member
-from transformulary.pseudocode.specialise import (
-    ROOTS,
-    WIDTH,
-    Program,
-    annotation,
-    mentioned,
-    papers_program,
-    widths_differ,
-)
+from transformulary.pseudocode.specialise import ROOTS, WIDTH, Program, annotation, mentioned, papers_program
 from transformulary.pseudocode.statements import Parts, arrays, lines
 
 #: Name -> the set it is from: a shape of real numbers ("d_x ell_x"), or one of SETS and a shape.
@@ -329,7 +321,7 @@ class _Head:
             word = word.replace("d_e", "d_in")
         elif self.program.numbers:
             word = {"d_x": "d_e", "d_z": "d_e", "d_out": "d_mid" if self.number == "4" else "d_e"}.get(word, word)
-        if self.number.startswith("6") and widths_differ(self.config):
+        if self.number.startswith("6") and self.program.widths:
             word = word.replace("d_e", WIDTH)
         factors = word.split("*")
         if self.program.numbers and all(f.isdigit() or hasattr(self.config, f) for f in factors):

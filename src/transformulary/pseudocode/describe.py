@@ -188,4 +188,4 @@ def _practice(number: str, name: str, choose: Mapping[str, Any]) -> Practice:
 def _missing(number: str) -> str:
     known = numbers()
     lettered = ", ".join(n for n in known if not n.isdigit())
-    return f"the paper has no Algorithm {number}; it has 1 to 15. Published models add {lettered}."
+    return f"the paper has no Algorithm {number or repr(number)}; it has 1 to 15. Published models add {lettered}."

@@ -13,7 +13,8 @@ from transformulary.pseudocode.definitions import definitions
 from transformulary.pseudocode.heads import sizes
 from transformulary.pseudocode.nodes import Box, Head, Line
 from transformulary.pseudocode.prose import plain
-from transformulary.pseudocode.specialise import Program, order
+from transformulary.pseudocode.specialise import Program, order, widths_differ
+from transformulary.tables import printable
 
 Pair = tuple[Line | None, Line | None]
 #: How many equal lines are shown before and after those that differ.
@@ -44,13 +45,17 @@ class Diff:
     same: Head | None = None
     where: tuple[Line, ...] = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(map(printable, self.names)))
+
 
 def between(a: Config, b: Config, names: tuple[str, str], sized: bool = True) -> Diff:
     """The differences of two models in the order of the algorithms; sizes are symbols, so they do not count.
 
     sized   whether the sizes of the configs are meant: where no line differs, they are compared
     """
-    programs = Program(a), Program(b)
+    widths = widths_differ(a) or widths_differ(b)  # a name is no difference
+    programs = Program(a, widths=widths), Program(b, widths=widths)
     ours, theirs = ({x.number: x for x in (box(p, name) for name in p.executed)} for p in programs)
     numbers = sorted(ours | theirs, key=order)
     compared = (_compared(ours.get(n), theirs.get(n)) for n in numbers)

@@ -356,15 +356,15 @@ def series(last: Node) -> tuple[Node, ...]:
 
 
 def number(value: Any) -> Node:
-    """A number as it is written: 0.044715, 10^-5, 2 · 10^-7."""
+    """A number as it is written: 0.044715, 10^-5, 1.23 · 10^-7."""
     if value == int(value) and abs(value) < 1e16:
         return Num(int(value))
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     if 1e-3 <= abs(value) < 1e16:
         return Num(value)
-    mantissa = int("".join(map(str, digits))) * (-1 if sign else 1)
-    power = Power(Num(10), Num(int(exponent)))
-    return power if mantissa == 1 else Infix("·", Num(mantissa), power)
+    written = Decimal(repr(value))
+    mantissa = float(written.scaleb(-written.adjusted()))
+    power = Power(Num(10), Num(written.adjusted()))
+    return power if mantissa == 1 else Infix("·", Num(int(mantissa) if mantissa.is_integer() else mantissa), power)
 
 
 def _terms(node: ast.expr, sign: int) -> list[tuple[int, ast.expr]]:

@@ -74,6 +74,11 @@ ACCENTS = {"tilde": r"\tilde{%s}", "hat": r"\hat{%s}", "prime": "%s'", "": "%s"}
 STYLES = {"bold": r"\boldsymbol{%s}", "calligraphic": r"\boldsymbol{\mathcal{%s}}", "upright": r"\mathrm{%s}", "": "%s"}
 WORDS = {"…": r"\dots", "T": r"\top", "*": "*"}
 ESCAPED = {**{c: "\\" + c for c in "_&%$#{}"}, "…": r"\dots{}", "^": r"\^{}", "~": r"\~{}", "\\": r"\textbackslash{}"}
+#: Outside formulas, what a text font of TeX has elsewhere than ASCII.
+SPOKEN = {
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+    '"': r"{\ttfamily\char34}", "`": r"{\char18}", "$": r"{\char36}",
+}  # fmt: skip
 #: Letters below a symbol that are a word only by accident: the queries', the keys' and the values'.
 ITALIC = {"qkv"}
 
@@ -254,13 +259,14 @@ def head(h: Head) -> str:
 
 def spoken(words: str) -> str:
     r"""Words of any alphabet, which only ASCII's letters print; a line may end after a slash, and in a fingerprint."""
-    shown = escaped(words.encode("ascii", "backslashreplace").decode())
+    shown = "".join(SPOKEN.get(c) or escaped(c) for c in words.encode("ascii", "backslashreplace").decode())
+    shown = re.sub("-(?=-)", "-{}", shown)
     return re.sub(r"/|[0-9a-f]{16}(?=[0-9a-f])", r"\g<0>\\allowbreak{}", shown)
 
 
 def diff(d: Diff) -> str:
     """What differs, in the form of a unified diff."""
-    heading = rf"\noindent$-$ {escaped(d.names[0])}, $+$ {escaped(d.names[1])}"
+    heading = rf"\noindent$-$ {spoken(d.names[0])}, $+$ {spoken(d.names[1])}"
     if d.same:
         return _whole([head(d.same)], cites=False)
     return _whole([heading, *map(_difference, d.differences), *_where(d.where)])

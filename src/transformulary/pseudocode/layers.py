@@ -9,7 +9,7 @@ from transformulary.pseudocode.nodes import Fence, Infix, Node, Num, Part, Sym, 
 
 
 def layers(masks: tuple[Mask, ...], L: int) -> dict[Mask, tuple[Part, ...]]:
-    """Each mask of a cycle that `L` layers go through, and the condition on l: remainders if it comes round at least twice."""
+    """Each mask of a cycle that `L` layers go through, and its condition on l: remainders if it comes round twice."""
     period, l = len(masks), Sym("l")
     of: dict[Mask, list[int]] = {}
     if period == 2:
@@ -33,7 +33,7 @@ def _where(l: Node, found: list[int], L: int) -> Node:
 
 
 def _among(what: Node, numbers: list[int]) -> Node:
-    """what = 3, or what ∈ {1, 4, …, 9}: more than three numbers that follow each other are their first and their last."""
+    """what = 3, or what ∈ {1, 4, …, 9}: of more than three numbers that follow each other, the first and the last."""
     if len(numbers) == 1:
         return Infix("=", what, Num(numbers[0]))
     steps = count()

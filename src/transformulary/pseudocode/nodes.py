@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from transformulary.tables import printable
+
 
 @dataclass(frozen=True)
 class Sym:
@@ -215,11 +217,17 @@ class Head:
     title  what it is called
     says   paragraphs
     table  rows of cells; the first row and the first column name the others
+
+    Names are printable here, and each format escapes what means something to it.
     """
 
     title: str
     says: tuple[Line, ...] = ()
     table: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "title", printable(self.title))
+        object.__setattr__(self, "table", tuple(tuple(map(printable, row)) for row in self.table))
 
 
 @dataclass(frozen=True)

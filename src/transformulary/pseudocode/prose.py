@@ -8,6 +8,7 @@ import re
 from transformulary.pseudocode.formulas import Formulas
 from transformulary.pseudocode.nodes import Code, Line, Part
 from transformulary.pseudocode.specialise import papers_program
+from transformulary.tables import printable
 
 
 def prose(words: str, formula: Formulas | None = None, **facts: object) -> Line:
@@ -18,6 +19,7 @@ def prose(words: str, formula: Formulas | None = None, **facts: object) -> Line:
         formula: how formulas are set, as in the paper's lines unless given.
         facts: what replaces {name}; in words and in what is typed it is taken literally, whatever it holds.
     """
+    facts = {name: printable(fact) if isinstance(fact, str) else fact for name, fact in facts.items()}
     formula = formula or Formulas(papers_program("DTransformer"))
     pieces = filter(None, (piece.strip() for piece in re.split(r"(\$[^$]*\$|`[^`]*`)", words)))
     return Line("", 0, tuple(filter(None, (_part(piece, formula, facts) for piece in pieces))))
@@ -33,4 +35,4 @@ def _part(piece: str, formula: Formulas, facts: dict[str, object]) -> Part:
 
 def plain(words: str) -> Line:
     """A sentence of words alone."""
-    return Line("", 0, (words,))
+    return Line("", 0, (printable(words),))

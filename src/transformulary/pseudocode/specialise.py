@@ -34,12 +34,19 @@ class Program:
     config    the model's
     numbers   whether sizes are the model's numbers or symbols
     practice  how it is trained and used
+    widths    whether Algorithm 6 has a width of its own; as a rule where the model norms vectors of several
     """
 
     def __init__(
-        self, config: Config, numbers: bool = False, source: Source | None = None, practice: Practice = PAPER
+        self,
+        config: Config,
+        numbers: bool = False,
+        source: Source | None = None,
+        practice: Practice = PAPER,
+        widths: bool | None = None,
     ) -> None:
         self.config, self.numbers, self.source, self.practice = config, numbers, source or read(), practice
+        self.widths = widths_differ(config) if widths is None else widths
         self._done: dict[str, ast.FunctionDef] = {}
 
     def __getitem__(self, name: str) -> ast.FunctionDef:
@@ -55,14 +62,16 @@ class Program:
                 f"Algorithm {self.source.numbers[function.name]} is for a {wanted}, and this model is a "
                 f"{type(self.config).__name__}, which runs Algorithm {ROOTS[type(self.config)]}."
             )
-        if widths_differ(self.config):
+        if self.widths:
             function = _Width().visit(function)
         return _Specialiser(self, function).result
 
     @cached_property
     def in_symbols(self) -> Program:
-        """The same with sizes as symbols."""
-        return Program(self.config, source=self.source, practice=self.practice) if self.numbers else self
+        """The same with the paper's symbols for sizes."""
+        if not (self.numbers or self.widths):
+            return self
+        return Program(self.config, source=self.source, practice=self.practice, widths=False)
 
     @cached_property
     def executed(self) -> list[str]:

@@ -15,9 +15,10 @@ from torch import nn
 from transformulary import models
 from transformulary.data import Corpus
 from transformulary.errors import CheckpointError
+from transformulary.formats.state import NAME
 from transformulary.nn import DTransformer
 from transformulary.paper.settings import TrainingSettings
-from transformulary.train.checkpoint import NAME, State, save_state
+from transformulary.train.checkpoint import State, save_state
 from transformulary.train.evaluate import evaluate
 from transformulary.train.events import Event, Finished, Saved
 from transformulary.train.run import NonFiniteError, Run

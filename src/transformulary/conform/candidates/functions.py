@@ -18,7 +18,7 @@ import numpy as np
 from transformulary.conform.candidates.attending import ATTENDING, ask_alone, output_of
 from transformulary.conform.candidates.candidate import Array, Candidate, array, most
 from transformulary.conform.candidates.pytorch import check_signature, failing
-from transformulary.conform.candidates.returned import logits
+from transformulary.conform.candidates.returned import logits, unsteady
 from transformulary.conform.dumps import precision_of
 from transformulary.conform.notes import Note
 from transformulary.errors import CandidateError
@@ -108,8 +108,12 @@ def run_functions(
 
 
 def _whole(f: Functions, config: DTransformerConfig, x: Sequence[int], theta: Theta, name: str) -> Candidate:
-    result = logits(f.call("model", list(x), all_weights(theta, config, f)))
-    return Candidate(name, {"10.11": _probabilities(f, _one(array(result, SIGNATURES["model"])))}, precision_of(result))
+    def run() -> tuple[Array, str]:
+        result = logits(f.call("model", list(x), all_weights(theta, config, f)))
+        return _probabilities(f, _one(array(result, SIGNATURES["model"]))), precision_of(result)
+
+    P, precision = run()
+    return Candidate(name, {"10.11": P}, precision, notes=unsteady("model", P, run()[0], precision))
 
 
 class _Calls:
@@ -119,7 +123,9 @@ class _Calls:
         self.f, self.c, self.x, self.theta = f, c, list(x), theta
         self.seen: dict[str, Array] = {}
         self.kinds: dict[str, str] = {}  # path -> the precision of its value
-        self.asked: set[str] = set()  # functions of attention that have been asked what they do with an empty row
+        self.asked: set[str] = (
+            set()
+        )  # functions that were called twice, and those of attention asked about an empty row
         self.notes: list[Note] = []
         self.latest: dict[str, Array] = {}  # value of the oracle by line: "10.5", "10.6/5.2/4.1"
         self.X: Array = np.zeros(0)  # the residual stream
@@ -141,9 +147,11 @@ class _Calls:
     def _call(self, kind: str, path: str, line: str, at: Mapping[str, int]) -> None:
         args = getattr(self, f"_{kind}")(line, at)
         value, self.kinds[path] = self._value(kind, args)
-        if kind in ATTENDING - self.asked and value.shape[1:] == (len(self.x),) > (1,):
+        if kind not in self.asked:
             self.asked.add(kind)
-            self.notes.append(self._ask_alone(kind, *args))
+            self.notes += unsteady(kind, value, self._value(kind, args)[0], self.kinds[path])
+            if kind in ATTENDING and value.shape[1:] == (len(self.x),) > (1,):
+                self.notes.append(self._ask_alone(kind, *args))
         self.seen[path] = self.X + value if kind in ("mha", "mlp") and value.shape == self.X.shape else value
 
     def _value(self, kind: str, args: list[Any]) -> tuple[Array, str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import isfunction
 from pathlib import Path
@@ -171,8 +172,24 @@ def of_folder(ref: Reference, load: Callable[[str], Any]) -> nn.Module:
 def _transformers(folder: str | Path) -> Any:
     require("transformers", "transformers", "comparing what transformers computes")
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
-    return AutoModelForCausalLM.from_pretrained(folder, local_files_only=True).double()
+    with _silent(logging):
+        return AutoModelForCausalLM.from_pretrained(folder, local_files_only=True).double()
+
+
+@contextmanager
+def _silent(logging: Any) -> Iterator[None]:
+    """Only errors of `transformers`, and no bar of its progress; afterwards as it was."""
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _ours(folder: str | Path) -> nn.Module:

@@ -19,6 +19,7 @@ from torch import nn
 from transformulary.conform.allowance import UNIT
 from transformulary.conform.lockstep import PLACES
 from transformulary.errors import CandidateError
+from transformulary.files import read_text
 
 #: "module:side", or (module, function): function(inputs, output) gives the value.
 Place = str | tuple[str, Callable[[Any, Any], Any]]
@@ -88,10 +89,13 @@ def table_for(model: Any) -> Table:
 
 
 def read_table(file: str | Path) -> Table:
-    """A user's table from a TOML file: [places], and, if need be, [lower], tokens and output."""
+    """A user's table from a TOML file: [places], and, if need be, [lower], tokens and output.
+
+    Raises CandidateError: it is no TOML, or no such table; DataError: it is no text.
+    """
     try:
-        content = tomllib.loads(Path(file).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        content = tomllib.loads(read_text(file))
+    except tomllib.TOMLDecodeError as error:
         raise CandidateError(f"{file} is no TOML: {error}.") from None
     return make_table(content, str(file))
 

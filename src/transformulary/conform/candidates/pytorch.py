@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from transformulary.conform.candidates.candidate import Array, Candidate, said, stored
+from transformulary.conform.candidates.candidate import Array, Candidate, array, said, stored
 from transformulary.conform.candidates.given import check_paths, check_shape, is_compared
 from transformulary.conform.candidates.places import Place, Table, table_for
-from transformulary.conform.candidates.returned import columns, last_line
+from transformulary.conform.candidates.returned import columns, last_line, logits, unsteady
 from transformulary.conform.dumps import nearest, precision_of
 from transformulary.conform.notes import UNSEEN, Note
 from transformulary.errors import CandidateError
@@ -45,9 +45,11 @@ def watch_model(
     seen, returned = _see(model, places, table.tokens, x)
     for path, value in seen.items():
         check_shape(path, value, config, len(x), _named(places[path]), " (tokens as columns)")
+    _check_layers(table, config.L)
     idle = dict.fromkeys(_module(place) for path, place in places.items() if path not in seen)
     precision = model_precision(model)
     seen["10.11"], notes = last_line(seen.get("10.11"), returned, table.tokens, table.output, precision)
+    notes = (*_repeat(model, x, returned, precision), *notes)
     return Candidate(
         name=name or type(model).__name__,
         seen=seen,
@@ -70,6 +72,14 @@ def _check_table(table: Table, places: Mapping[str, Place], config: DTransformer
         raise CandidateError(f"the table of places: {says}")
 
 
+def _check_layers(table: Table, L: int) -> None:
+    """Raise CandidateError where a path is of every layer and its place of one, or the reverse."""
+    for path, place in table.places.items():
+        if ("[l]" in path) != ("{l}" in _named(place)) and L > 1:
+            says = f"{path} = {_named(place)!r} counts layers on one side only: with [l] goes a place with {{l}}"
+            raise CandidateError(f"the table of places: {says}.")
+
+
 def _see(model: nn.Module, places: Mapping[str, Place], tokens: str, x: Sequence[int]) -> tuple[dict[str, Array], Any]:
     """({path: what its place shows in one run, tokens as columns}, what the model returns).  Dropout is off."""
     modules = dict(model.named_modules(remove_duplicate=False))
@@ -88,6 +98,18 @@ def _see(model: nn.Module, places: Mapping[str, Place], tokens: str, x: Sequence
         for handle in handles:
             handle.remove()
     return _once(places, shown, modules), returned
+
+
+def _repeat(model: nn.Module, x: Sequence[int], returned: Any, precision: str) -> tuple[Note, ...]:
+    """What is to be said of a second run that does not give what the first returned."""
+    with evaluating(model), torch.no_grad(), failing(type(model).__name__):
+        left_on = [name for name, module in model.named_modules() if module.training]
+        again = model(ids(model, [list(x)]))
+    try:
+        first, second = (array(logits(found), "") for found in (returned, again))
+    except CandidateError:  # `last_line` says so
+        return ()
+    return unsteady("the model", first, second, precision, left_on)
 
 
 def _no_module(path: str, module: str, modules: Mapping[str, nn.Module]) -> str:
@@ -152,7 +174,7 @@ def failing(what: str, hint: str = "") -> Iterator[None]:
 
 @contextmanager
 def _exits_seen() -> Iterator[None]:
-    """`os._exit`, which would end this process without a word, raises SystemExit; in a process of its own it ends that."""
+    """`os._exit`, which would end this process without a word, raises SystemExit; another process it ends."""
     exit, own = os._exit, os.getpid()
 
     def leave(status: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,19 @@ def probabilities(numbers: Array) -> Array:
     """Of logits."""
     with np.errstate(invalid="ignore"):
         return np.asarray(softmax(numbers))
+
+
+def unsteady(what: str, first: Array, second: Array, precision: str, left_on: Sequence[str] = ()) -> tuple[Note, ...]:
+    """A note if two runs on the same input differ by more than rounding.
+
+    left_on: modules that are in training mode though the model was told to evaluate.
+    """
+    error = error_of(first, second) if first.size else 0.0
+    if error <= max(EXACT, FACTOR * UNIT[precision]):
+        return ()
+    why = f"{', '.join(left_on)} stay in training mode" if left_on else "dropout that is left on, other random numbers"
+    says = f"{what} gives other numbers each time ({error:.0e} apart): {why}, or what the run before has left"
+    return (Note("results", DIFFERS, f"{says}. Call eval(), or seed it, and compare again"),)
 
 
 def last_line(
