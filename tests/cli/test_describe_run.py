@@ -100,16 +100,16 @@ def test_the_sentences(folder, said):
         "out, as it was trained 74 parameters 76 FLOPs a token for matrices, 48 for attention among 6 tokens;",
         "Data: 31 tokens (characters) of 0.txt (9 characters, sha256 ",
         "1.txt (3 characters",
-        "All are trained on, as x with N_data = 3 sequences. Special tokens: <|bos_token|> (id 5) is put before every "
-        "text and <|eos_token|> (id 6) is put after every text; these are counted, and ids are from 0. A prompt of "
-        "Algorithm 14 begins with <|bos_token|> (id 5).",
+        "All are trained on, as x with N_data = 3 sequences. Special tokens: `<|bos_token|>` (id 5) is put before "
+        "every text and `<|eos_token|>` (id 6) is put after every text; these are counted, and ids are from 0. A prompt of "
+        "Algorithm 14 begins with `<|bos_token|>`.",
         "Steps: 2 of 2, ",
-        "the last step is in epoch k = 1; in float64.",
+        "the last step is in epoch j = 1; in float64.",
         f"Steps 1 to 2: transformulary {__version__}, torch ",
         "Optimiser: AdamW (arXiv:1711.05101), Algorithms 13d and 13u; the rate falls (cosine) as Algorithm 13e says.",
         "matrices of θ are normal with standard deviation 0.02, W_o and W_mlp2 with 0.02/√(2 L);",
-        "the seed is c = 4. θ is drawn by a generator of PyTorch with seed c; epoch k by one with seed "
-        "(1000003 c + k) mod 2³²: first δ",
+        "the seed is c = 4. θ is drawn by a generator of PyTorch with seed c; epoch j by one with seed "
+        "(1000003 c + j) mod 2³²: first δ",
     ):
         assert words in head, words
     assert "held" not in head.lower()
@@ -141,6 +141,8 @@ def test_latex(folder, said, tmp_path):
     assert page.isascii()
     assert r"$\boldsymbol{W}_{\mathrm{mlp2}}$ with $0.02/\sqrt{2\,L}$; biases and $\boldsymbol{\beta}$ are $0$" in page
     assert r"what \texttt{generation\_config.json} says" in page
+    assert r"\texttt{\textless{}\textbar{}bos\_token\textbar{}\textgreater{}} (id 5) is put before every text" in page
+    assert r"the last step is in epoch $j = 1$; in float64" in page
     assert [] == complaints(page, tmp_path)
 
 

@@ -74,6 +74,7 @@ ACCENTS = {"tilde": r"\tilde{%s}", "hat": r"\hat{%s}", "prime": "%s'", "": "%s"}
 STYLES = {"bold": r"\boldsymbol{%s}", "calligraphic": r"\boldsymbol{\mathcal{%s}}", "upright": r"\mathrm{%s}", "": "%s"}
 WORDS = {"…": r"\dots", "T": r"\top", "*": "*"}
 ESCAPED = {**{c: "\\" + c for c in "_&%$#{}"}, "…": r"\dots{}", "^": r"\^{}", "~": r"\~{}", "\\": r"\textbackslash{}"}
+ESCAPED |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
 #: Letters below a symbol that are a word only by accident: the queries', the keys' and the values'.
 ITALIC = {"qkv"}
 
