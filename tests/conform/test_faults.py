@@ -145,6 +145,14 @@ def test_what_an_unseen_line_adds_is_still_in_what_follows(faults):
     assert report.agreement < 1e-12
 
 
+def test_what_explains_as_much_is_said_as_long_as_it_does():
+    """A mistake seen in two values keeps the alternative that explains both: here the layer's window hides the NaN."""
+    (fault,) = report_of("gpt", {"mask-inverted-nan": 2}, OUTPUTS).faults
+
+    assert len(fault.paths) == 2
+    assert {fault.says, *fault.others} == {BY_KEY[key].says for key in ("mask-inverted", "mask-inverted-nan")}
+
+
 @pytest.mark.parametrize("key", ["act-GELU", "no-scale", "W_o-transposed", "positions-from-1", "sample-variance"])
 def test_logits_alone_are_enough(key):
     """From the last line alone the mistake and its layer are named, and what was not seen is said."""
