@@ -101,8 +101,8 @@ def test_the_sentences(folder, said):
         "Data: 31 tokens (characters) of 0.txt (9 characters, sha256 ",
         "1.txt (3 characters",
         "All are trained on, as x with N_data = 3 sequences. Special tokens: `<|bos_token|>` (id 5) is put before "
-        "every text and `<|eos_token|>` (id 6) is put after every text; these are counted, and ids are from 0. A prompt of "
-        "Algorithm 14 begins with `<|bos_token|>`.",
+        "every text and `<|eos_token|>` (id 6) is put after every text; these are counted, and ids are from 0. A "
+        "prompt of Algorithm 14 begins with `<|bos_token|>`.",
         "Steps: 2 of 2, ",
         "the last step is in epoch j = 1; in float64.",
         f"Steps 1 to 2: transformulary {__version__}, torch ",
