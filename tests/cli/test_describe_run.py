@@ -102,16 +102,16 @@ def test_the_sentences(folder, said):
         "out, as it was trained 74 parameters 76 FLOPs a token for matrices, 48 for attention among 6 tokens;",
         "Data: 31 tokens (characters) of 0.txt (9 characters, sha256 ",
         "1.txt (3 characters",
-        "All are trained on, as x with N_data = 3 sequences. Special tokens: <|bos_token|> (id 5) is put before every "
-        "text and <|eos_token|> (id 6) is put after every text; these are counted, and ids are from 0. A prompt of "
-        "Algorithm 14 begins with <|bos_token|> (id 5).",
+        "All are trained on, as x with N_data = 3 sequences. Special tokens: `<|bos_token|>` (id 5) is put before "
+        "every text and `<|eos_token|>` (id 6) is put after every text; these are counted, and ids are from 0. A "
+        "prompt of Algorithm 14 begins with `<|bos_token|>`.",
         "Steps: 2 of 2, ",
-        "the last step is in epoch k = 1; in float64.",
+        "the last step is in epoch j = 1; in float64.",
         f"Steps 1 to 2: transformulary {__version__}, torch ",
         "Optimiser: AdamW (arXiv:1711.05101), Algorithms 13d and 13u; the rate falls (cosine) as Algorithm 13e says.",
         "matrices of θ are normal with standard deviation 0.02, W_o and W_mlp2 with 0.02/√(2 L);",
-        "the seed is c = 4. θ is drawn by a generator of PyTorch with seed c; epoch k by one with seed "
-        "(1000003 c + k) mod 2³²: first δ",
+        "the seed is c = 4. θ is drawn by a generator of PyTorch with seed c; epoch j by one with seed "
+        "(1000003 c + j) mod 2³²: first δ",
     ):
         assert words in head, words
     assert "held" not in head.lower()
@@ -120,9 +120,9 @@ def test_the_sentences(folder, said):
 def test_the_seeds_of_epochs(folder, said, monkeypatch):
     """What the sentence says of the seed of an epoch is what its generator is seeded with."""
     head = re.sub(r"\s+", " ", said("describe", folder, "--run")[1].partition("\n\nAlgorithm")[0])
-    product, count = re.search(r"epoch k by one with seed \((\d+) c \+ (.+?)\) mod 2³²", head).groups()
+    product, count = re.search(r"epoch j by one with seed \((\d+) c \+ (.+?)\) mod 2³²", head).groups()
     (c,), seeded = map(int, seeds(head)), []
-    last = int(re.search(r"the last step is in epoch k = (\d+)", head)[1])
+    last = int(re.search(r"the last step is in epoch j = (\d+)", head)[1])
 
     class Recorded(torch.Generator):
         def manual_seed(self, seed):
@@ -134,7 +134,7 @@ def test_the_seeds_of_epochs(folder, said, monkeypatch):
     while batches.position.epoch <= last:
         next(batches)
 
-    assert [(int(product) * c + eval(count, {"k": k})) % 2**32 for k in range(last + 1)] == seeded[: last + 1]
+    assert [(int(product) * c + eval(count, {"j": j})) % 2**32 for j in range(last + 1)] == seeded[: last + 1]
 
 
 def test_the_numbers_of_the_lines(folder, said):
@@ -163,6 +163,8 @@ def test_latex(folder, said, tmp_path):
     assert page.isascii()
     assert r"$\boldsymbol{W}_{\mathrm{mlp2}}$ with $0.02/\sqrt{2\,L}$; biases and $\boldsymbol{\beta}$ are $0$" in page
     assert r"what \texttt{generation\_config.json} says" in page
+    assert r"\texttt{\textless{}\textbar{}bos\_token\textbar{}\textgreater{}} (id 5) is put before every text" in page
+    assert r"the last step is in epoch $j = 1$; in float64" in page
     assert [] == complaints(page, tmp_path)
 
 

@@ -37,7 +37,7 @@ class RunOf:
     about: dict[str, Any]
     inference: Inference
     told: dict[str, float]
-    special: dict[str, str]
+    special: dict[str, tuple[str, int]]
     clock: list[float | None] | None
 
     @property
@@ -86,20 +86,29 @@ class RunOf:
 
     def _special(self) -> Line:
         """Which tokens stand around a text, and before a prompt."""
-        bos, eos = (self.special.get(role) for role in ("bos_token", "eos_token"))
-        places = [f"{{{name}}} is put {place} every text" for name, place in (("bos", "before"), ("eos", "after"))]
+        (bos, bos_id), (eos, eos_id) = (self.special.get(role, ("", 0)) for role in ("bos_token", "eos_token"))
+        places = [
+            f"`{{{name}}}` (id {{{name}_id}}) is put {place} every text"
+            for name, place in (("bos", "before"), ("eos", "after"))
+        ]
         put = [words for words, token in zip(places, (bos, eos), strict=True) if token]
         added = f"{' and '.join(put)}; these are counted, and ids are from 0" if put else "none is added to a text"
-        begins = "begins with {bos}" if bos and bos != eos else "begins with its own first token"
-        empty = ", and with {bos} if it is empty" * bool(bos and bos == eos)
-        return prose(f"Special tokens: {added}. A prompt of Algorithm 14 {begins}{empty}.", bos=bos, eos=eos)
+        begins = "begins with `{bos}`" if bos and bos != eos else "begins with its own first token"
+        empty = ", and with `{bos}` if it is empty" * bool(bos and bos == eos)
+        return prose(
+            f"Special tokens: {added}. A prompt of Algorithm 14 {begins}{empty}.",
+            bos=bos,
+            eos=eos,
+            bos_id=bos_id,
+            eos_id=eos_id,
+        )
 
     def _steps(self) -> Line:
         s, done = self.settings, self.progress
         asked = " or ".join([f"{s.steps:,}"] * bool(s.steps) + [f"{s.seconds:g} s"] * bool(s.seconds))
         return prose(
             f"Steps: {done['step']:,} of {asked}, {done['tokens']:,} targets, {done['seconds']:.1f} s; epochs are "
-            f"counted from $k == 0$, and the last step is in epoch $k == {done['epoch']}$; {PRECISION[s.precision]}."
+            f"counted from $j == 0$, and the last step is in epoch $j == {done['epoch']}$; {PRECISION[s.precision]}."
         )
 
     def _sessions(self) -> Iterator[Line]:
@@ -172,7 +181,7 @@ class RunOf:
         dropout = "; dropout draws from the one of the process, with seed $c$ too" if self.settings.dropout else ""
         return prose(
             f"Chance: the seed is $c == {self.settings.seed}$. $theta$ is drawn by a generator of PyTorch with seed "
-            "$c$; epoch $k$ by one with seed $(1000003 * c + k) % 2**32$: first $delta$ of every sequence "
+            "$c$; epoch $j$ by one with seed $(1000003 * c + j) % 2**32$: first $delta$ of every sequence "
             f"(`torch.randint`), then the order (`torch.randperm`){dropout}."
         )
 
@@ -219,10 +228,10 @@ def run_of(folder: str) -> RunOf:
     )
 
 
-def _special(pipeline: dict[str, Any], special: dict[str, str]) -> dict[str, str]:
+def _special(pipeline: dict[str, Any], special: dict[str, str]) -> dict[str, tuple[str, int]]:
     """Each special token as it is spelled, and its id."""
     ids = {token["content"]: token["id"] for token in pipeline.get("added_tokens", [])}
-    return {role: f"{token} (id {ids[token]})" for role, token in special.items() if token in ids}
+    return {role: (token, ids[token]) for role, token in special.items() if token in ids}
 
 
 def _use(folder: Path, config: DTransformerConfig) -> tuple[Inference, dict[str, float]]:

@@ -73,12 +73,12 @@ CALLED = {"inf": r"\infty", "naturals": r"\mathbb{N}", "reals": r"\mathbb{R}", "
 ACCENTS = {"tilde": r"\tilde{%s}", "hat": r"\hat{%s}", "prime": "%s'", "": "%s"}
 STYLES = {"bold": r"\boldsymbol{%s}", "calligraphic": r"\boldsymbol{\mathcal{%s}}", "upright": r"\mathrm{%s}", "": "%s"}
 WORDS = {"…": r"\dots", "T": r"\top", "*": "*"}
-ESCAPED = {**{c: "\\" + c for c in "_&%$#{}"}, "…": r"\dots{}", "^": r"\^{}", "~": r"\~{}", "\\": r"\textbackslash{}"}
-#: Outside formulas, what a text font of TeX has elsewhere than ASCII.
-SPOKEN = {
+ESCAPED = {
+    **{c: "\\" + c for c in "_&%$#{}"}, "…": r"\dots{}", "^": r"\^{}", "~": r"\~{}", "\\": r"\textbackslash{}",
     "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
-    '"': r"{\ttfamily\char34}", "`": r"{\char18}", "$": r"{\char36}",
 }  # fmt: skip
+#: What somebody else wrote, outside formulas: also what a text font of TeX has elsewhere than ASCII.
+SPOKEN = {'"': r"{\ttfamily\char34}", "`": r"{\char18}", "$": r"{\char36}"}
 #: Letters below a symbol that are a word only by accident: the queries', the keys' and the values'.
 ITALIC = {"qkv"}
 
