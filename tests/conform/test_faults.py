@@ -33,7 +33,7 @@ NO_DIFFERENCE = {
 BY_WEIGHTS = {"W_u-untied"}
 LAYERED = ("10.5", "10.6", "10.7", "10.8")
 LLAMAS = ("4r", "6r")
-ONLY_LLAMA = {"groups-by-remainder", "gate-up-swapped", "no-gate", "rope-on-v", "act-GELU_tanh"}
+ONLY_LLAMA = {"groups-by-remainder", "gate-up-swapped", "gated-mlp-on-X", "no-gate", "rope-on-v", "act-GELU_tanh"}
 KIND = {"scale-added": "neo", "embedding-unscaled": "gemma"}
 #: Mistakes whose number the table does not have.
 NUMBERS = [BY_KEY[key].having(number) for key, number in (

@@ -247,6 +247,8 @@ MLP = (
         }.items()
     ),
     _mistake("10.8", "no-activation", "the activation is missing", ACT, "("),
+    _mistake("10.8", "mlp-on-X", "the MLP reads X instead of its norm", "theta.W_mlp2[l] @ ACTIVATION[c.activation](theta.W_mlp1[l] @ X_tilde", "theta.W_mlp2[l] @ ACTIVATION[c.activation](theta.W_mlp1[l] @ X"),
+    _mistake("10.8", "gated-mlp-on-X", "the MLP reads X instead of its norm", "theta.W_mlp1[l] @ X_tilde + theta.b_mlp1[l][:, None]) * (theta.W_mlp3[l] @ X_tilde", "theta.W_mlp1[l] @ X + theta.b_mlp1[l][:, None]) * (theta.W_mlp3[l] @ X"),
     _mistake("10.8", "gate-up-swapped", "the gate W_mlp1 and W_mlp3 are swapped", "(ACTIVATION[c.activation](theta.W_mlp1[l] @ X_tilde + theta.b_mlp1[l][:, None]) * (theta.W_mlp3[l] @ X_tilde + theta.b_mlp3[l][:, None]))", "((theta.W_mlp1[l] @ X_tilde + theta.b_mlp1[l][:, None]) * ACTIVATION[c.activation](theta.W_mlp3[l] @ X_tilde + theta.b_mlp3[l][:, None]))"),
     _mistake("10.8", "no-gate", "the gate is missing", " * (theta.W_mlp3[l] @ X_tilde + theta.b_mlp3[l][:, None])", ""),
     _mistake("10.8", "no-b_mlp1", "the bias b_mlp1 is missing", "+ theta.b_mlp1[l][:, None]", "+ 0"),
