@@ -285,7 +285,7 @@ class Block(nn.Module):
         a = self.attn(x if has("attention-on-X") else h) * (not has("no-attention"))
         x = a if has("no-residual-6") else h + a if has("residual-overwritten-6") else x + a
         h = h if has("parallel") else self.ln_2(x, self.ln_1 if has("norm-1-for-2") else None)
-        m = self.mlp(h) * (not has("no-mlp"))
+        m = self.mlp(x if has("mlp-on-X") or has("gated-mlp-on-X") else h) * (not has("no-mlp"))
         return m if has("no-residual-8") else h + m if has("residual-overwritten-8") else x + m
 
 

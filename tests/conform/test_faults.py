@@ -3,6 +3,7 @@
 import ast
 import random
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ NO_DIFFERENCE = {
 BY_WEIGHTS = {"W_u-untied"}
 LAYERED = ("10.5", "10.6", "10.7", "10.8")
 LLAMAS = ("4r", "6r")
-ONLY_LLAMA = {"groups-by-remainder", "gate-up-swapped", "no-gate", "rope-on-v", "act-GELU_tanh"}
+ONLY_LLAMA = {"groups-by-remainder", "gate-up-swapped", "gated-mlp-on-X", "no-gate", "rope-on-v", "act-GELU_tanh"}
 KIND = {"scale-added": "neo", "embedding-unscaled": "gemma"}
 #: Mistakes whose number the table does not have.
 NUMBERS = [BY_KEY[key].having(number) for key, number in (
@@ -173,6 +174,24 @@ def test_norms_of_the_layers_that_are_not_the_final_one_are_named(kind, key):
     report = report_of(kind, {key: LAYERS}, LOGITS)
 
     assert [(fault.key, fault.where) for fault in report.faults] == [(key, "every layer, but not the final norm")]
+
+
+@pytest.mark.parametrize("key", ["eps-1e-06", "eps-3e-05", "sample-variance", "rms-for-layer-norm"])
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [("blocks.1.ln_2", "in line 7 of Algorithm 10, layer 2"), ("ln_f", "in line 10 of Algorithm 10")],
+    ids=["in a layer", "final"],
+)
+def test_one_norm_alone_is_named(key, name, where):
+    """What is wrong in one norm only, seen in the logits alone: its line, its layer, and nothing else."""
+    model, table, ref = build(GPT, places=LOGITS)
+    norm, faulty = model.get_submodule(name), replace(GPT, faults={key: 0})
+    norm.has, norm.number = partial(faulty.has, 1), partial(faulty.number, 1)
+
+    report = conform(model, ref, tokens=X, table=table, decoding=False)
+
+    assert [(fault.key, fault.where, fault.others) for fault in report.faults] == [(key, where, ())]
+    assert report.agreement < 1e-11
 
 
 @pytest.mark.parametrize("view", [None, LOGITS], ids=["all lines", "logits"])

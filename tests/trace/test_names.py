@@ -86,7 +86,7 @@ LLAMA = DTransformerConfig(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["llama", "gguf llama"])
+@pytest.mark.parametrize("kind", ["llama", "gguf llama", "mistral", "qwen2"])
 @pytest.mark.parametrize(
     ("path", "name", "ours"),
     [
@@ -115,6 +115,14 @@ def test_rotated_queries_of_llama_cpp():
     theirs[:, 1, 0::2], theirs[:, 1, 1::2] = ours[:2].T, ours[2:].T
 
     np.testing.assert_array_equal(eval(f"a{name['ours']}", {"a": theirs}), ours)
+
+
+def test_rotated_queries_of_qwen2_in_llama_cpp():
+    """There it rotates halves, as we do, and what attention adds has no name of its own."""
+    (name,) = [n for n in names("10.6[l=1]/5.2[h=2]/4.3a", LLAMA, "qwen2", 5) if n["program"] == "llama.cpp"]
+
+    assert (name["name"], name["ours"]) == ("Qcur-0", "[:, 1].T")
+    assert not [n for n in names("10.6[l=1]/5.4", LLAMA, "qwen2", 5) if n["program"] == "llama.cpp"]
 
 
 def test_no_name_where_the_value_differs():

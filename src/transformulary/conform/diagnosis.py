@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from transformulary.conform.allowance import EXACT
 from transformulary.conform.compared import Comparison, log_probabilities, matrix
 from transformulary.conform.description import Base, Heads, describe
-from transformulary.conform.mistakes import MISTAKES, NAMES, ORDER, Mistake, acts_at
+from transformulary.conform.mistakes import MISTAKES, NAMES, NORMS, ORDER, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
 from transformulary.conform.replay import OFF, Replay, first_members
-from transformulary.conform.search import ALIKE, FEW, Compute, Explanation, Mistakes, Place, Search, tried
+from transformulary.conform.search import ALIKE, EARLY, FEW, Compute, Explanation, Mistakes, Place, Search, tried
 from transformulary.oracle.path import Path, parse
 from transformulary.oracle.source import read
 from transformulary.oracle.theta import Theta
@@ -186,12 +186,14 @@ class Lockstep:
         elif self.order:
             found = self._of_another_order(path, ours, theirs)
         elif inside or (not self.own and (gap or self._entered(path))):
-            found = self._nonlocal(path, ours, theirs, map(self._level, self._places(path)))
+            levels = (some for l in self._places(path) for some in (self._level(l), self._norms(l, path)))
+            found = self._nonlocal(path, ours, theirs, levels)
             if found and not dict(found.mistakes).items() <= self.adopted.items():
                 self.adopted |= dict(found.mistakes)
                 self._alike[found.mistakes] = found.alike
         else:
-            found = self._search(path, self._again, ours, theirs, [self._level(0)])
+            firsts = 12 if len(self.x) > FEW[1] else None
+            found = self._search(path, self._again, ours, theirs, [self._level(0)], firsts=firsts)
         if found:
             return Finding(path, error, self.allowed(path), found.mistakes, found.remaining, found.alike, since=gap)
         return Finding(path, error, self.allowed(path), about=self._about(path, ours, theirs), since=gap)
@@ -221,14 +223,20 @@ class Lockstep:
     def _of_another_order(self, path: str, ours: Array, theirs: Array) -> Explanation | None:
         """Another order of the lines, alone or with further mistakes in every layer."""
         for order in ORDER:
-            found = self._nonlocal(path, ours, theirs, ([()], self._level(0)), (order,))
+            found = self._nonlocal(path, ours, theirs, ([()], self._level(0)), (order,), firsts=1)
             if found:
                 one = ((order, 0),)
                 return Explanation(one + found.mistakes, found.remaining, tuple(one + more for more in found.alike))
         return None
 
     def _nonlocal(
-        self, path: str, ours: Array, theirs: Array, levels: Iterable[list[Mistakes]], order: tuple[Mistake, ...] = ()
+        self,
+        path: str,
+        ours: Array,
+        theirs: Array,
+        levels: Iterable[list[Mistakes]],
+        order: tuple[Mistake, ...] = (),
+        firsts: int = 4,
     ) -> Explanation | None:
         """Mistakes since the last value that was seen: what explains the first tokens is tried on all of them."""
         replay = partial(Replay, path, theta=self.theta, config=self.config, adopted=self.adopted, order=order)
@@ -238,13 +246,19 @@ class Lockstep:
                 return known
             ours = usual({})
         levels, plain = list(levels), not any("/" in p for p in (path, *self.seen))
+
+        def of_first(few: int) -> Replay:
+            return replay({p: value[:, :few] for p, value in self.seen.items() if np.ndim(value) == 2}, self.x[:few])
+
+        early = of_first(EARLY) if plain and len(self.x) > 2 * EARLY else None
+        search = partial(self._search, path, firsts=firsts, early=early)
         for few in (n for n in FEW if plain and n < len(self.x) / 2):
-            seen = {p: value[:, :few] for p, value in self.seen.items() if np.ndim(value) == 2}
-            if self._comparison.error(path, ours[:, :few], seen[path]) > self.allowed(path):
-                first = self._search(path, replay(seen, self.x[:few]), ours[:, :few], seen[path], levels)
+            compute = of_first(few)
+            if self._comparison.error(path, ours[:, :few], theirs[:, :few]) > self.allowed(path):
+                first = search(compute, ours[:, :few], theirs[:, :few], levels)
                 levels = [[first.mistakes, *first.alike], *levels] if first else levels
                 break
-        return self._search(path, replay(self.seen, self.x), ours, theirs, levels)
+        return search(replay(self.seen, self.x), ours, theirs, levels)
 
     def _adopted(self, path: str, replay: Replay, theirs: Array) -> Explanation | None:
         """What is known to be wrong, where that explains this value as well: the mistakes that change it."""
@@ -263,12 +277,11 @@ class Lockstep:
         return Explanation(tuple((mistake, self.adopted[mistake]) for mistake in acting), remaining, alike)
 
     def _search(
-        self, path: str, compute: Compute, ours: Array, theirs: Array, levels: Iterable[list[Mistakes]]
+        self, path: str, compute: Compute, ours: Array, theirs: Array, levels: Iterable[list[Mistakes]], **how: Any
     ) -> Explanation | None:
         error, bound = partial(self._comparison.error, path), self.allowed(path)
         logs = path == "10.11" and bool(theirs.min() > 0)
-        firsts = 4 if isinstance(compute, Replay) else 12 if len(self.x) > FEW[1] else None
-        return Search(compute, error, ours, theirs, bound, levels, logs, firsts).explanation()
+        return Search(compute, error, ours, theirs, bound, levels, logs, **how).explanation()
 
     def _places(self, path: str) -> list[int]:
         """Where a mistake before a value may be: everywhere, in the layers only, in one layer."""
@@ -284,6 +297,13 @@ class Lockstep:
             if any(n in self._run and needed <= self._run[n] for n in m.changes)
         )
         return [((m, layer),) for m in possible]
+
+    def _norms(self, layer: int, path: str) -> list[Mistakes]:
+        """The mistakes of one of the norms that were computed there since the last value that was seen, if several."""
+        since = [line for line in (*self._comparison.unseen, parse(path)) if layer in (0, line.layer)]
+        lines = {f"10.{line.steps[0].label}" for line in since}
+        acting = [m for m in NORMS if m.within in lines and m.changes.keys() & self._run.keys()]
+        return [((m, layer),) for m in acting] if len({m.within for m in acting}) > 1 else []
 
 
 def value_lines(config: DTransformerConfig) -> list[str]:

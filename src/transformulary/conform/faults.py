@@ -121,7 +121,8 @@ def _instead(mistake: Mistake, f: Finding) -> set[str]:
     own = next(layer for m, layer in f.mistakes if m == mistake)
     kept |= {(mistake.key, 0), (mistake.key, parse(f.path).layer)}  # which is the same here
     new = [(m, at) for mistakes in f.alike if (mistake, own) not in mistakes for m, at in mistakes]
-    return {m.says if m != mistake else f"the same in {_where({at}, 0)}" for m, at in new if (m.key, at) not in kept}
+    others = [(m, at) for m, at in new if (m.key, at) not in kept]
+    return {m.says if m.key != mistake.key else f"the same in {_where({at}, 0)} alone" for m, at in others}
 
 
 def _known(entries: list[tuple[Mistake, Finding, int]], c: DTransformerConfig) -> Fault:
@@ -153,6 +154,8 @@ def _place(entry: tuple[Mistake, Finding, int], mistake: Mistake) -> tuple[str, 
     step = parse(finding.path).steps[0]
     if mistake.line.startswith("10."):
         return "", layer if mistake.layered else OUTSIDE
+    if mistake.within:
+        return mistake.within.removeprefix("10."), layer if mistake.layered else OUTSIDE
     return ("" if finding.since else step.label), layer if step.label in (
         "5",
         "6",

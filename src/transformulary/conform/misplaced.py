@@ -20,7 +20,7 @@ from transformulary.conform.replay import Replay
 from transformulary.conform.search import tried
 from transformulary.oracle.path import line_of, parse
 from transformulary.oracle.theta import Theta
-from transformulary.oracle.watch import watched
+from transformulary.oracle.watch import nothing, watched
 from transformulary.paper import DTransformerConfig
 
 Array = NDArray[Any]
@@ -82,7 +82,7 @@ def _values(x: Sequence[int], theta: Theta, c: DTransformerConfig) -> dict[tuple
             lines[path] = value
         return value
 
-    watched(keep, lambda _: False).DTransformer(list(x), theta, c)
+    watched(keep, nothing).DTransformer(list(x), theta, c)
     return dict(_named(lines))
 
 

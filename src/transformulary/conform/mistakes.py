@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from transformulary.conform import wrong
@@ -36,7 +37,16 @@ class Mistake(Variant):
     @property
     def layered(self) -> bool:
         """Whether it is in a line that every layer has."""
-        return not self.line.startswith("10.") or self.line in LAYERED
+        return self.within in LAYERED if self.within else not self.line.startswith("10.") or self.line in LAYERED
+
+    def inside(self, line: str) -> Mistake:
+        """The same mistake, made in one line of Algorithm 10 only."""
+        return replace(self, within=line, having=self.having and _inside(self.having, line))
+
+
+@cache
+def _inside(having: Callable[[float], Mistake], line: str) -> Callable[[float], Mistake]:
+    return lambda number: having(number).inside(line)
 
 
 def _mistake(line: str, key: str, says: str, *changes: str) -> Mistake:
@@ -237,6 +247,8 @@ MLP = (
         }.items()
     ),
     _mistake("10.8", "no-activation", "the activation is missing", ACT, "("),
+    _mistake("10.8", "mlp-on-X", "the MLP reads X instead of its norm", "theta.W_mlp2[l] @ ACTIVATION[c.activation](theta.W_mlp1[l] @ X_tilde", "theta.W_mlp2[l] @ ACTIVATION[c.activation](theta.W_mlp1[l] @ X"),
+    _mistake("10.8", "gated-mlp-on-X", "the MLP reads X instead of its norm", "theta.W_mlp1[l] @ X_tilde + theta.b_mlp1[l][:, None]) * (theta.W_mlp3[l] @ X_tilde", "theta.W_mlp1[l] @ X + theta.b_mlp1[l][:, None]) * (theta.W_mlp3[l] @ X"),
     _mistake("10.8", "gate-up-swapped", "the gate W_mlp1 and W_mlp3 are swapped", "(ACTIVATION[c.activation](theta.W_mlp1[l] @ X_tilde + theta.b_mlp1[l][:, None]) * (theta.W_mlp3[l] @ X_tilde + theta.b_mlp3[l][:, None]))", "((theta.W_mlp1[l] @ X_tilde + theta.b_mlp1[l][:, None]) * ACTIVATION[c.activation](theta.W_mlp3[l] @ X_tilde + theta.b_mlp3[l][:, None]))"),
     _mistake("10.8", "no-gate", "the gate is missing", " * (theta.W_mlp3[l] @ X_tilde + theta.b_mlp3[l][:, None])", ""),
     _mistake("10.8", "no-b_mlp1", "the bias b_mlp1 is missing", "+ theta.b_mlp1[l][:, None]", "+ 0"),
@@ -282,12 +294,17 @@ MISTAKES: tuple[Mistake, ...] = (
 
 BY_KEY = {mistake.key: mistake for mistake in (*MISTAKES, *ORDER)}
 
+#: What a norm computes, in one of the lines of Algorithm 10 that have one: code may have a norm of its own in each.
+NORMS = tuple(m.inside(line) for m in NORM_FORMULA for line in ("10.3a", "10.5", "10.6", "10.7", "10.10"))
+
 #: Algorithms that lines 6 and the norms of Algorithm 10 call.
 _CALLED = {"6": {"4", "4r", "5", "6", "6r"}} | {line: {"6", "6r"} for line in ("3a", "5", "7", "10")}
 
 
 def acts_at(mistake: Mistake, label: str) -> bool:
     """Whether a mistake can change the value of line `label` of Algorithm 10, computed from right inputs."""
+    if mistake.within:
+        return mistake.within == f"10.{label}"
     lines = mistake.changes
     return f"10.{label}" in lines or any(n.partition(".")[0] in _CALLED.get(label, ()) for n in lines)
 

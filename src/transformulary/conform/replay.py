@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from typing import Any
 
@@ -19,7 +20,7 @@ from transformulary.conform.mistakes import NAMES, Mistake, acts_at
 from transformulary.errors import AlgorithmError
 from transformulary.oracle.path import parse
 from transformulary.oracle.theta import Theta
-from transformulary.oracle.watch import Watch, holds
+from transformulary.oracle.watch import Watch, holds, nothing
 from transformulary.paper import DTransformerConfig
 
 Array = NDArray[Any]
@@ -65,20 +66,39 @@ class Replay:
         self.path, self.seen, self.run = path, seen, (list(x), theta, config)
         self.adopted = adopted
         within = any("/" in p for p in (path, *seen))
-        self._watch = Watch(self._hook, NAMES, None if within else lambda _: False, order)
+        self._watch = Watch(self._hook, NAMES, None if within else nothing, order)
+        self._compute = self._watch.algorithms.DTransformer  # which looks at what it is given
         self._lines: dict[str, Any] = {}  # line -> the value that the run without a further mistake goes on with
-        self._first = True
+        self._kept = self._lines  # of the run that goes on
         self._value({}, {})
-        self._first = False
+        self._kept = {}
+        self._beside: tuple[Mapping[Mistake, int], dict[str, Any]] = {}, self._lines  # mistakes -> their run's lines
+        self._compute = self._compute.__wrapped__  # the same is given each time
 
     def __call__(self, on: Mapping[Mistake, int]) -> Array:
-        untouched = set(takewhile(lambda path: not _touched(path, on), self._lines))
-        return self._value(on, {p: v for p, v in self._lines.items() if p in untouched or p in self.seen})
+        places = list(on.items())
+        first, last = dict(places[:-1]), dict(places[-1:])
+        if first != self._beside[0]:
+            self._beside = first, self._lines_with(first)
+        return self._value(on, self._known(last, self._beside[1]))
+
+    def _lines_with(self, on: Mapping[Mistake, int]) -> dict[str, Any]:
+        """Line -> its value in the run with these mistakes, as far as it gets."""
+        known, self._kept = self._known(on, self._lines), {}
+        with suppress(AlgorithmError):
+            self._value(on, known)
+        kept = known | self._kept
+        return {line: kept[line] for line in self._lines if line in kept}
+
+    def _known(self, on: Mapping[Mistake, int], lines: Mapping[str, Any]) -> dict[str, Any]:
+        """Of the values of a run, those that more mistakes do not change."""
+        untouched = set(takewhile(lambda path: not _touched(path, on), lines))
+        return {p: v for p, v in lines.items() if p in untouched or p in self.seen}
 
     def _value(self, on: Mapping[Mistake, int], given: Mapping[str, Any]) -> Array:
         self._watch.on, self._watch.given = {**self.adopted, **on}, given
         try:
-            self._watch.algorithms.DTransformer(*self.run)
+            self._compute(*self.run)
         except Stop as stop:
             return np.asarray(matrix(stop.value))
         raise AlgorithmError(f"{self.path} is not computed with these mistakes.")
@@ -88,8 +108,8 @@ class Replay:
             raise Stop(value)
         if path in self.seen:
             value = list(self.seen[path].T) if isinstance(value, list) else self.seen[path]
-        if self._first and not re.search(r"[/:]|\bt=", path):
-            self._lines[path] = value
+        if "/" not in path and ":" not in path and "t=" not in path:
+            self._kept[path] = value
         return value
 
 

@@ -32,6 +32,8 @@ ALIKE = 3.0
 ENOUGH, ROUNDINGS = 1.25, 2.0**-46
 #: Where many lines were not seen, mistakes are sought with the first tokens: so few, if they show the difference.
 FEW = (6, 12, 24, 48)
+#: Two mistakes are tried on so many first tokens before they are on all.
+EARLY = 3
 #: Numbers of a value by which pairs are chosen, and pairs that are tried.
 NUMBERS, PAIRS = 4096, 60
 
@@ -62,6 +64,7 @@ class Search:
     levels   mistakes that may be there; where some are exact, the levels after theirs are not tried
     logs     whether these are probabilities, whose logarithms add up
     firsts   of the mistakes that do best alone, so many have every other one tried beside them; None: all
+    early    the value of the first EARLY tokens with some mistakes, if that is cheaper
     """
 
     compute: Compute
@@ -72,6 +75,9 @@ class Search:
     levels: Iterable[Iterable[Mistakes]]
     logs: bool = False
     firsts: int | None = 4
+    early: Compute | None = None
+    _beginnings: dict[Place, Array] = field(default_factory=dict)
+    _causal: dict[Place, bool] = field(default_factory=dict)
     _tried: list[tuple[float, Mistakes]] = field(default_factory=list)
 
     def explanation(self) -> Explanation | None:
@@ -84,8 +90,8 @@ class Search:
             return None
         singles: list[tuple[Place, Array]] = []
         for level in self.levels:
-            new = [(some, value) for some in level if (value := self._try(some)) is not None]
-            singles += [(some[0], self._change(value)) for some, value in new if len(some) == 1]
+            new = ((some, value) for some in level if (value := self._try(some)) is not None)
+            singles += [(some[0], self._kept(some[0], value)) for some, value in new if len(some) == 1]
             if self._exact:
                 break
         found = self._best()
@@ -104,6 +110,35 @@ class Search:
             return None
         self._tried.append((self.error(value, self.theirs), mistakes))
         return value
+
+    def _kept(self, place: Place, value: Array) -> Array:
+        """What is remembered of a value with one mistake: what it changes, and how it begins."""
+        if self.early:
+            self._beginnings[place] = self._beginning(value)
+        return self._change(value)
+
+    def _beginning(self, value: Array) -> Array:
+        return np.array(value[:: -(-len(value) // NUMBERS), :EARLY])
+
+    def _hopeless(self, pair: Mistakes) -> bool:
+        """Whether two mistakes do not explain the first tokens, which later ones change with neither of them."""
+        if not self.early or not all(self._early_alike(place) for place in pair):
+            return False
+        value = tried(self.early, dict(pair))
+        if value is None:
+            return False
+        theirs = self.theirs[:, :EARLY]
+        with np.errstate(invalid="ignore"):
+            gap, size = np.abs(value - theirs), np.abs(self.theirs)
+        return bool(gap[np.isfinite(gap)].max(initial=0) > 2 * self.bound * size[np.isfinite(size)].max(initial=0))
+
+    def _early_alike(self, place: Place) -> bool:
+        """Whether with this mistake the first tokens do not depend on later ones."""
+        if place not in self._causal:
+            assert self.early
+            value, due = tried(self.early, dict([place])), self._beginnings[place]
+            self._causal[place] = value is not None and self.error(due, self._beginning(value)) <= EXACT
+        return self._causal[place]
 
     def _best(self) -> Explanation | None:
         """Of what was tried."""
@@ -149,7 +184,8 @@ class Search:
         places, changes = [place for place, _ in singles], np.array([change for _, change in singles])
         for level in self._pairs(places, changes):
             for pair in level:
-                self._try(pair)
+                if not self._hopeless(pair):
+                    self._try(pair)
             if self._exact:
                 break
         if found := self._best():
@@ -164,8 +200,8 @@ class Search:
         together = alone[:, None] + alone + 2 * changes @ changes.T
         order = np.argsort(together, axis=None, kind="stable")
         pairs = ((i, j) for i, j in zip(*np.unravel_index(order, together.shape), strict=True) if i < j)
-        two = ((places[i], places[j]) for i, j in pairs if places[i][0] is not places[j][0])
-        yield list(islice(two, PAIRS))
+        two = ((i, j) for i, j in pairs if places[i][0] is not places[j][0])
+        yield [(places[i], places[j]) for i, j in sorted(islice(two, PAIRS))]  # with one in common, one after the other
         best = list(np.argsort(alone, kind="stable"))
         for rank, i in enumerate(best[: self.firsts], 1):
             yield [(places[i], places[j]) for j in best[rank:] if places[j][0] is not places[i][0]]

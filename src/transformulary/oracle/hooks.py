@@ -6,7 +6,7 @@ import ast
 import copy
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import permutations
@@ -32,10 +32,12 @@ class Variant:
     number, as line 8 of Algorithm 10 does for the two kinds of MLP, those that have the part are changed.
     Several variants of one line hold together, where what one of them leaves has the part that another changes.
     An algorithm, "4", stands for all its lines: ("Mask", "ahead(Mask)") changes what they mean by a name.
+    `within`: the line of the outermost algorithm within which it holds; "": in all.
     """
 
     key: str
     changes: Mapping[str, tuple[str, str]] = field(hash=False)
+    within: str = field(default="", kw_only=True)
 
 
 class Statement:
@@ -50,6 +52,10 @@ class Statement:
         self.text, self._location = ast.unparse(value), getattr(value, "elt", None)
         self._hooks = copy.copy(hooks)
         self._hooks.loops = list(hooks.loops)
+
+    def touched(self, lines: Set[str]) -> bool:
+        """Whether it is in one of these lines, or of one of these algorithms."""
+        return self.line in lines or self.number in lines
 
     def varied(self, variants: Iterable[Variant], variables: tuple[str, ...]) -> CodeType | None:
         """A function of some of the variables: the statement with these variants; None if they leave it as it is.

@@ -20,7 +20,7 @@ from transformulary.oracle.hooks import Variant, compiled
 from transformulary.oracle.path import Path, Step
 from transformulary.oracle.source import read
 
-__all__ = ["LAYERS", "Hook", "Variant", "Watch", "holds", "record", "watched"]
+__all__ = ["LAYERS", "Hook", "Variant", "Watch", "holds", "nothing", "record", "watched"]
 
 Hook = Callable[[str, Any], Any]
 
@@ -31,6 +31,11 @@ LAYERS = -2
 def holds(where: int, layer: int) -> bool:
     """Whether a variant is on in this layer (0: outside of them): where = a layer, 0 = everywhere, or `LAYERS`."""
     return where in (0, layer) or (where == LAYERS and layer > 0)
+
+
+def nothing(_: str) -> bool:
+    """For `inside`: only lines of the outermost algorithm, and what has a name in them, are looked at."""
+    return False
 
 
 def watched(hook: Hook, inside: Callable[[str], bool] | None = None) -> SimpleNamespace:
@@ -84,6 +89,7 @@ class Watch:
         self.on = {}
         self.given: Mapping[str, Any] = {}
         self.stack: list[tuple[Step, bool]] = []
+        self.at = ("", 0)  # the line that is being computed, of the outermost algorithm or of a layer; and the layer
         self.frozen: dict[str, Any] | None = None  # path -> what the hook put there, while the hook looks away
         self.replaced: dict[str, Any] = {}
         self.computing: list[Callable[[], Any]] = []
@@ -100,7 +106,8 @@ class Watch:
     @on.setter
     def on(self, variants: Mapping[Any, int]) -> None:
         self._on = variants
-        self._changed: dict[tuple[int, int], Any] = {}  # (statement, layer) -> the function that computes it, or None
+        self._lines = {line for variant in variants for line in variant.changes}
+        self._changed: dict[tuple[int, str, int], Any] = {}  # (statement, line, layer) -> what computes it, or None
 
     def line(
         self, compute: Callable[[], Any], shown: bool, number: str, label: str, refines: bool, **indices: int
@@ -112,7 +119,16 @@ class Watch:
         """
         if self.frozen == {} and "l" not in indices:  # nobody looks, and the layer stays
             return compute()
-        member, refines = refines, refines or bool(self.stack and self.stack[-1][0].number == number)
+        if self.wanted is nothing and self.stack and self.frozen is None:
+            self.frozen = {}
+            try:
+                return compute()
+            finally:
+                self.frozen = None
+        before, member = self.at, refines
+        if not self.stack or "l" in indices:
+            self.at = (f"{number}.{label}", indices.get("l", -1) + 1)
+        refines = refines or bool(self.stack and self.stack[-1][0].number == number)
         self.stack.append((Step(number, label, tuple((k, v + 1) for k, v in indices.items())), refines))
         try:
             if shown and self.given and self.frozen is None and (path := self._path("")) in self.given:
@@ -131,6 +147,7 @@ class Watch:
                 self.computing.pop()
         finally:
             self.stack.pop()
+            self.at = before
 
     def again(self, on: Mapping[Any, int]) -> Any:
         """From within the hook of a line: the value of that line computed again with these variants on as well."""
@@ -145,10 +162,12 @@ class Watch:
         """A statement as it is, or, once it is computed, with the variants of it that are on in this layer."""
 
         def compute() -> Any:
-            layer = next((i for step, _ in self.stack for name, i in step.indices if name == "l"), 0) if self.on else 0
-            if self.on and (statement, layer) not in self._changed:
-                self._changed[statement, layer] = self._function(statement, layer, tuple(variables))
-            function = self._changed[statement, layer] if self.on else None
+            if not (self._lines and self.statements[statement].touched(self._lines)):
+                return usual()
+            at = (statement, *self.at)
+            if at not in self._changed:
+                self._changed[at] = self._function(*at, tuple(variables))
+            function = self._changed[at]
             if function is None:
                 return usual()
             code = function.__code__
@@ -156,8 +175,8 @@ class Watch:
 
         return compute
 
-    def _function(self, statement: int, layer: int, variables: tuple[str, ...]) -> Any:
-        on = tuple(variant for variant, where in self.on.items() if holds(where, layer))
+    def _function(self, statement: int, line: str, layer: int, variables: tuple[str, ...]) -> Any:
+        on = tuple(v for v, where in self.on.items() if holds(where, layer) and v.within in ("", line))
         code = self.statements[statement].varied(on, variables)
         return code and eval(code, self.scope)
 

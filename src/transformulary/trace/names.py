@@ -165,23 +165,34 @@ LLAMA_CPP_GPT2 = (
 )
 #: Its files hold the rows of W_q and W_k in pairs, so that rotated pairs are neighbours: x[2 i] there is x[i] here.
 _PAIRS = "[:, {head}].T[[*range(0, {d_attn}, 2), *range(1, {d_attn}, 2)]]"
+
+
+def _llama_cpp_rotary(turned: str) -> tuple[Name, ...]:
+    """Gated models; `turned` makes ours of all rotated queries or keys, as its files of that kind order them."""
+    return (
+        Name("10.3", "embd", ".T"),
+        Name(f"{HEAD}/4.3a", "Qcur-{l}", turned.replace("head", "h")),
+        Name(f"{HEAD}/4.3b", "Kcur-{l}", turned.replace("head", "g")),
+        Name(f"{HEAD}/4.3", "Vcur-{l}", "[:, {g}].T"),
+        Name("10.8[l]:W_mlp1", "ffn_gate-{l}", ".T"),
+        Name("10.8[l]:W_mlp3", "ffn_up-{l}", ".T"),
+        *_COMMON,
+    )
+
+
 LLAMA_CPP_LLAMA = (
-    Name("10.3", "embd", ".T"),
-    Name(f"{HEAD}/4.3a", "Qcur-{l}", _PAIRS.replace("head", "h")),
-    Name(f"{HEAD}/4.3b", "Kcur-{l}", _PAIRS.replace("head", "g")),
-    Name(f"{HEAD}/4.3", "Vcur-{l}", "[:, {g}].T"),
+    *_llama_cpp_rotary(_PAIRS),
     Name("10.6[l]/5.4", "attn_out-{l}", ".T"),
     Name("10.6[l]:MHAttention", "attn_out-{l}", ".T"),
-    Name("10.8[l]:W_mlp1", "ffn_gate-{l}", ".T"),
-    Name("10.8[l]:W_mlp3", "ffn_up-{l}", ".T"),
-    *_COMMON,
 )
+LLAMA_CPP_QWEN2 = _llama_cpp_rotary("[:, {head}].T")
 
 #: program -> the model_type of a config.json -> its names; "" holds those that every model has.
 NAMES: dict[str, dict[str, tuple[Name, ...]]] = {
     "transformers": {"gpt2": GPT2, "gpt_neo": GPT_NEO} | dict.fromkeys(("llama", "mistral", "qwen2", "qwen3"), LLAMA),
     "TransformerLens": {"": TRANSFORMER_LENS},
-    "llama.cpp": {"gpt2": LLAMA_CPP_GPT2, "llama": LLAMA_CPP_LLAMA},
+    "llama.cpp": {"gpt2": LLAMA_CPP_GPT2, "qwen2": LLAMA_CPP_QWEN2}
+    | dict.fromkeys(("llama", "mistral"), LLAMA_CPP_LLAMA),  # its converter makes a Llama of a Mistral
 }
 
 

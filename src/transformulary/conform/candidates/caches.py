@@ -18,7 +18,7 @@ from transformulary.conform.mistakes import POS
 from transformulary.conform.wrong import wider
 from transformulary.oracle import Theta
 from transformulary.oracle.components import rotate
-from transformulary.oracle.watch import Variant, Watch
+from transformulary.oracle.watch import Variant, Watch, nothing
 from transformulary.paper import Causal, DTransformerConfig
 
 Array = NDArray[Any]
@@ -91,7 +91,7 @@ class Memory:
                 seen[path] = value
             return value
 
-        watch = Watch(keep, {"memory": self}, inside=lambda path: False)
+        watch = Watch(keep, {"memory": self}, inside=nothing)
         watch.on = {CACHED: 0}
         with np.errstate(all="ignore"):
             watch.algorithms.DTransformer(list(piece), theta, self.c)
