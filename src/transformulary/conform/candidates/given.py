@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from transformulary.conform.candidates.candidate import Array
+from transformulary.conform.candidates.candidate import Array, single
 from transformulary.conform.dumps import nearest
 from transformulary.conform.notes import NOTE, Note
 from transformulary.errors import CandidateError
@@ -64,7 +64,7 @@ def given_values(
     check_paths(values, config, len(x), what)
     _check_length(values, config, len(x), what)
     compared = {path: value for path, value in values.items() if is_compared(path)}
-    found = {path: _single(value, shape(path, config, len(x))) for path, value in compared.items()}
+    found = {path: single(value, len(shape(path, config, len(x)))) for path, value in compared.items()}
     rows = tokens == "rows" or (tokens is None and _rows(found, config, len(x), what))
     found = {path: _turned(value) if rows else value for path, value in found.items()}
     for path, value in found.items():
@@ -119,12 +119,7 @@ def _fits(path: str, value: Array, config: DTransformerConfig, ell: int) -> bool
     due = shape(path, config, ell)
     if path == LENGTH:
         return bool(value.item() == ell)
-    return due in (_single(value, due).shape, _turned(_single(value, due)).shape)
-
-
-def _single(value: Array, due: Shape) -> Array:
-    """Without a batch of one."""
-    return value[0] if value.ndim == len(due) + 1 and len(value) == 1 else value
+    return due in (single(value, len(due)).shape, _turned(single(value, len(due))).shape)
 
 
 def _turned(value: Array) -> Array:
