@@ -15,6 +15,7 @@ from transformulary.conform.candidates.opened import candidates_of
 from transformulary.conform.candidates.places import Table, as_table
 from transformulary.conform.compared import STREAM, told
 from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
+from transformulary.conform.dumps import read_index
 from transformulary.conform.faults import faults_of, hidden_faults, invisible_in
 from transformulary.conform.misplaced import misplaced
 from transformulary.conform.misplaced import note as note_of
@@ -53,7 +54,8 @@ def conform(
             folder; {path: array}; `Functions`; a `Candidate`.
         against: a folder with a checkpoint, "paper", "gpt2" or "llama" (tiny, random parameters), or a `Reference`; or
             a folder of golden vectors, if the candidate is a folder of dumps.
-        tokens: ids from 0; text: what the reference's tokenizer makes ids of.  Default: 11 ids.
+        tokens: ids from 0; text: what the reference's tokenizer makes ids of.  Default: those of a
+            folder that `trace` wrote, else 11 ids.
         table: where a PyTorch model shows its lines, also as a mapping with what its TOML file has; default: the
             built-in table of its class.
         rename: names of dumps -> paths.
@@ -68,6 +70,8 @@ def conform(
         check_said({"tokens": tokens is not None, "text": bool(text), "table": table is not None})
         return conform_vectors(candidate, against, rename, orientation or "columns")
     ref = reference(against)
+    if tokens is None and not text and isinstance(candidate, str | Path):
+        tokens = read_index(Path(candidate)).get("tokens")
     x = input_ids(ref, tokens, text)
     found = candidates_of(
         candidate, ref, x, text=text, table=as_table(table), rename=rename, orientation=orientation, decoding=decoding
