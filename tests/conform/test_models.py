@@ -383,3 +383,13 @@ def test_values_within_attention():
     assert np.isinf(seen["10.6[l=1]/5.2[h=1]/4.5"]).any()
     assert right.status == 0, right
     assert [(fault.key, fault.paths) for fault in wrong.faults] == [("", ("10.6[l=2]/5.2[h=2]/4.6:softmax",))]
+
+
+def test_a_model_that_is_made_double_after_loading():
+    """The numbers of a preset are numbers of float32: a model that loads them so, and is `double()` after, is right."""
+    ref = reference("gpt2")
+    theirs = copy.deepcopy(ref.model).float().double()
+
+    report = conform(theirs, ref, tokens=X, decoding=False)
+
+    assert (report.status, report.agreement < 1e-12) == (0, True), report
