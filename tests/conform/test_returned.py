@@ -5,6 +5,7 @@ import torch
 
 from conform.ordinary import GPT, build
 from transformulary.conform import conform
+from transformulary.conform.candidates.places import make_table
 
 X = [3, 1, 4, 1, 5, 9, 2, 6]
 
