@@ -112,3 +112,45 @@ def test_a_draft_of_one_number_a_token():
     draft = propose(theirs, Reference("narrow", config, theta))
 
     assert '"10.8[l]" = "transformer.h.{l}:out"' in draft
+
+
+class Tapped(torch.nn.Module):
+    """A model of which only the outputs of its blocks can be seen."""
+
+    def __init__(self, whole):
+        super().__init__()
+        self.whole = [whole]  # none of its modules
+        self.taps = torch.nn.ModuleList(torch.nn.Identity() for _ in whole.blocks)
+
+    def forward(self, ids):
+        (whole,) = self.whole
+        e = whole.wte(ids) + whole.wpe(torch.arange(ids.shape[1]))
+        for block, tap in zip(whole.blocks, self.taps, strict=True):
+            e = tap(block(e))
+        return {"logits": whole.head(whole.ln_f(e))}
+
+
+def test_what_is_one_line_is_no_other_however_near():
+    """Where the MLP adds little to X, the place of line 8 is not taken for line 6's; what it returns is line 11."""
+    theirs, _, ref = build(GPT)
+    with torch.no_grad():
+        for block in theirs.blocks:
+            block.mlp.down.weight.mul_(0.1), block.mlp.down.bias.mul_(0.1)
+    ref = Reference("little", ref.config, theta_of(theirs, ref.config))
+
+    draft = propose(Tapped(theirs), ref).splitlines()
+
+    places = [line.partition("  #")[0] for line in draft if line.startswith('"')]
+    assert places == ['"10.8[l]" = "taps.{l}:out"', '"10.11" = ":out"']
+
+
+def test_the_draft_of_a_module_that_is_called_twice():
+    """It is no place, and is named; what it is given and gives is found elsewhere, or left out."""
+    theirs, _, ref = build(GPT)
+    for block in theirs.blocks:
+        block.ln_2.forward = lambda x, of, ln=block.ln_1: ln(x, of)
+
+    draft = propose(theirs, ref)
+
+    assert "# Called more than once, and so no places: blocks.0.ln_1, blocks.1.ln_1, blocks.2.ln_1." in draft
+    assert '"10.5[l]" = "blocks.{l}.attn:in"' in draft

@@ -14,6 +14,7 @@ from transformulary.conform.candidates.given import shape
 from transformulary.conform.reference import PRESETS, reference
 from transformulary.errors import CandidateError, UserError
 from transformulary.oracle import record
+from transformulary.oracle.path import to_filename
 from transformulary.oracle.values import numbers
 from transformulary.trace import FORMATS, trace
 
@@ -177,6 +178,37 @@ def test_a_renaming_table_that_is_none(text, says, tmp_path, capsys):
     said = capsys.readouterr().err
     assert (status, said.count("\n")) == (2, 1)
     assert says in said
+
+
+@pytest.mark.parametrize("tokens", ["rows", "columns"])
+def test_plain_numbers_have_the_shape_of_their_line(tokens, tmp_path):
+    """Raw files need no shapes, if it is said how tokens lie; a name of null needs none at all; else the error says."""
+    for path, value in values_of("gpt2", "10.3", "10.8[l=2]", "10.11:W_u").items():
+        np.ascontiguousarray(value.T if tokens == "rows" else value).astype("<f8").tofile(
+            tmp_path / f"{to_filename(path)}.f64"
+        )
+    np.ones(1).tofile(tmp_path / "loss.f64")
+    rename = {"loss": None}
+
+    report = conform(tmp_path, "gpt2", tokens=X, rename=rename, orientation=tokens)
+
+    assert report.status == 0, report
+    with pytest.raises(
+        CandidateError, match=rf"say with --tokens-as .*, such as \{{\"10\.\S+\": \[\d+, {len(X)}\]\}}\."
+    ):
+        conform(tmp_path, "gpt2", tokens=X, rename=rename)
+
+
+def test_a_trace_knows_its_tokens(tmp_path):
+    """A folder that `trace` wrote is compared on its own ids, unless others are given."""
+    ref = reference("gpt2")
+    trace(ref.theta, ref.config, [3, 1, 4], tmp_path / "t")
+
+    report = conform(tmp_path / "t", ref)
+
+    assert (report.status, report.tokens) == (0, (3, 1, 4))
+    with pytest.raises(CandidateError, match="the values are of 3 tokens, and the run has 5"):
+        conform(tmp_path / "t", ref, tokens=X)
 
 
 @pytest.mark.parametrize("length", [np.nan, np.inf, 4.5, [5, 5], []])

@@ -11,7 +11,10 @@ import torch
 from transformulary import assert_conforms
 from transformulary.cli import main
 from transformulary.conform import conform
-from transformulary.conform.reference import reference
+from transformulary.conform.diagnosis import Finding
+from transformulary.conform.faults import faults_of
+from transformulary.conform.mistakes import BY_KEY
+from transformulary.conform.reference import PRESETS, reference
 from transformulary.conform.report import Report, Row, rows_of
 from transformulary.errors import CandidateError
 from transformulary.oracle import record
@@ -256,3 +259,32 @@ def test_heads_are_named():
 
     assert [(fault.line, fault.where) for fault in both.faults] == [("Algorithm 5, line 2", "layer 1, heads 1, 2")]
     assert [(fault.line, fault.where) for fault in second.faults] == [("Algorithm 5, line 2", "layer 1, head 2")]
+
+
+@pytest.mark.parametrize(("key", "paths", "allowed", "where"), [
+    ("sample-variance", ["10.5[l=1]", "10.10"], 4e-2, "at least in line 5, layer 1, and line 10 of Algorithm 10"),
+    ("sample-variance", ["10.5[l=1]", "10.10"], 1e-12, "in line 5, layer 1, and line 10 of Algorithm 10"),
+    ("sample-variance", ["10.7[l=2]"], 4e-2, "at least in line 7 of Algorithm 10, layer 2"),
+    ("sample-variance", ["10.7[l=2]"], 4e-4, "in line 7 of Algorithm 10, layer 2"),
+    ("no-b_mlp2", ["10.8[l=2]"], 4e-2, "at least in layer 2"),
+    ("sample-variance", ["10.5[l=1]", "10.5[l=2]", "10.10"], 4e-2, "in lines 5 and 10 of Algorithm 10, every layer"),
+])  # fmt: skip
+def test_where_a_mistake_is(key, paths, allowed, where):
+    """What was seen hardly above rounding may be elsewhere as well; a line that is in no layer stands apart."""
+    findings = [Finding(path, 5e-2, allowed, ((BY_KEY[key], 0),), 1e-2) for path in paths]
+
+    (fault,) = faults_of(findings, PRESETS["gpt2"])
+
+    assert fault.where == where
+
+
+@pytest.mark.parametrize(("since", "says"), [
+    (("5", "6"), "; the fault may be in lines 5, 6 as well, which were not seen"),
+    (("3",), "; the fault may be in line 3 as well, which was not seen"),
+    ((), "it differs"),
+])  # fmt: skip
+def test_lines_in_which_a_fault_may_be(since, says):
+    """One line, or several, that were not seen before a value that nothing explains."""
+    (fault,) = faults_of([Finding("10.8[l=1]", 1.0, 1e-12, about="it differs", since=since)], PRESETS["gpt2"])
+
+    assert fault.says.endswith(says)

@@ -74,7 +74,9 @@ def test_numbers_are_in_order():
 @pytest.mark.parametrize("number", ["16", "0", "4x", "", "ten", -1])
 def test_no_such_algorithm(number):
     """A number that no algorithm has is an error that says which there are."""
-    with pytest.raises(AlgorithmError, match=rf"the paper has no Algorithm {number or repr(number)}; it has 1 to 15\..* 4d, 4r, 6r"):
+    with pytest.raises(
+        AlgorithmError, match=rf"the paper has no Algorithm {number or repr(number)}; it has 1 to 15\..* 4d, 4r, 6r"
+    ):
         render(number)
 
 

@@ -31,8 +31,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "or the folder that `vectors write` wrote (default: %(default)s)",
     )  # fmt: skip
     given = parser.add_mutually_exclusive_group()
-    given.add_argument("--text", metavar="TEXT", default="", help="what both read (default: 11 ids)")
-    given.add_argument("--tokens", metavar="1,2,3", type=token_ids, help="its token ids, from 0 (default: 11 ids)")
+    given.add_argument("--text", metavar="TEXT", default="", help="what both read (default: the ids of a trace, or 11)")
+    given.add_argument(
+        "--tokens", metavar="1,2,3", type=token_ids, help="its ids, from 0 (default: those of a trace, or 11)"
+    )
     parser.add_argument(
         "--places", metavar="FILE.toml", help="where a PyTorch model shows its lines (default: by class)"
     )

@@ -3,7 +3,7 @@
 A dump is a folder, or one `.npz` or `.safetensors` file.  In a folder every `.npy`, `.f32` and `.f64` file is one
 value, named like the file, and `.npz` and `.safetensors` files hold several; `.f32` and `.f64` are plain
 little-endian numbers, the last axis fastest, whose shapes stand in `shapes.json`, {"name": [rows, columns]}, in the
-`index.json` of a trace, or are known to the caller.
+`index.json` of a trace, or are known to the caller, who else gets them as one row.
 A name is a path, `10.6[l=1]/5.3`, or its form for file names, `10.6[l=1]+5.3`, or one that a renaming table knows.
 """
 
@@ -178,9 +178,6 @@ def _shaped(array: Array, path: str, where: Path, known: Mapping[str, tuple[int,
     """The array with tokens as columns, without a batch of one; plain numbers in the shape that is known."""
     rows = tokens == "rows"
     if known is None:
-        shapes = where.with_name("shapes.json")
-        if where.suffix in RAW and not (shapes.exists() or where.with_name("index.json").exists()):
-            raise DataError(f"{where} has no shape: write {shapes}, such as {{{where.stem!r}: [12, 7]}}.")
         return array.swapaxes(-1, -2) if rows and array.ndim > 1 else array
     due = known[path]
     theirs = (*due[:-2], *due[:-3:-1]) if rows else due  # the shape as they have it
@@ -264,16 +261,18 @@ def _shapes(folder: Path) -> Mapping[str, Any] | None:
 
 
 def _read_raw(file: Path, shapes: Mapping[str, Any] | None) -> dict[str, Array]:
-    """Plain numbers: in the shape that is said, or, without it, one after another."""
+    """Plain numbers: in the shape that is said, or, where none is, one after another."""
     width, size = int(file.suffix[2:]) // 8, file.stat().st_size
     if size % width:
         raise DataError(f"{file} has {size} bytes, which is no whole number of {file.suffix[1:]}: truncated.")
     array = np.fromfile(file, f"<f{width}")
-    if shapes is None:
+    if shapes is None or file.stem not in shapes:
         return {file.stem: array}
-    shape = shapes.get(file.stem)
+    shape = shapes[file.stem]
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
-        raise DataError(f"{file.parent}: shapes.json gives no shape of {file.stem}: a list of whole numbers.")
+        raise DataError(
+            f"{file.parent}: the shape of {file.stem} is {shape!r:.60}, and must be a list of whole numbers."
+        )
     if prod(shape) != array.size:
         raise DataError(f"{file} has {array.size} numbers, and the shape {shape} needs {prod(shape)}.")
     return {file.stem: array.reshape(shape)}

@@ -15,6 +15,9 @@ from transformulary.oracle.path import parse
 from transformulary.oracle.watch import LAYERS
 from transformulary.paper import DTransformerConfig
 
+#: An error of so many times what rounding may do is clear: then the same mistake in other layers would show.
+CLEAR = 10.0
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -128,13 +131,9 @@ def _instead(mistake: Mistake, f: Finding) -> set[str]:
 def _known(entries: list[tuple[Mistake, Finding, int]], c: DTransformerConfig) -> Fault:
     mistake, findings = entries[0][0], [finding for _, finding, _ in entries]
     number, _, label = mistake.line.partition(".")
-    places = [_place(entry, mistake) for entry in entries]
-    lines = sorted({line for line, _ in places if line}, key=lambda line: (len(line), line))
-    where = _where({layer for _, layer in places}, c.L)
-    if number != "10" and lines:
-        where = f"in line{'s' if len(lines) > 1 else ''} {' and '.join(lines)} of Algorithm 10" + (
-            where and f", {where}"
-        )
+    where = _seen_in([_place(entry, mistake) for entry in entries], c.L)
+    if where and "every layer" not in where and any(EXACT < f.allowed > f.error / CLEAR for f in findings):
+        where = f"at least {where if where.startswith('in ') else f'in {where}'}"
     others = tuple(sorted(set.intersection(*(_instead(mistake, f) for f in findings))))
     remaining = max(f.remaining for f in findings)
     says = mistake.says
@@ -164,6 +163,21 @@ def _place(entry: tuple[Mistake, Finding, int], mistake: Mistake) -> tuple[str, 
     ) or finding.since else OUTSIDE
 
 
+def _seen_in(places: Sequence[tuple[str, int]], L: int) -> str:
+    """The lines and layers of `_place`: a line that is in no layer stands apart from those of some layers."""
+    where = _where({layer for _, layer in places}, L)
+    inside, outside = ({line for line, layer in places if line and (layer == OUTSIDE) == out} for out in (False, True))
+    if inside and outside and "every layer" not in where:
+        return f"in {_lines(inside)}, {where}, and {_lines(outside)} of Algorithm 10"
+    lines = inside | outside
+    return ", ".join(filter(None, (f"in {_lines(lines)} of Algorithm 10" if lines else "", where)))
+
+
+def _lines(labels: Iterable[str]) -> str:
+    labels = sorted(labels, key=lambda label: (len(label), label))
+    return f"line{'s' if labels[1:] else ''} {' and '.join(labels)}"
+
+
 def _where(layers: set[int], L: int) -> str:
     """0 = every layer, LAYERS = and nothing else, OUTSIDE = a line that is in none."""
     if LAYERS in layers:
@@ -190,11 +204,10 @@ def _unknown(findings: list[Finding], L: int) -> list[Fault]:
         groups.setdefault((step.number, step.label, finding.about), []).append(finding)
     faults = []
     for (number, label, about), group in groups.items():
-        since = (
-            f"; the fault may be in lines {', '.join(dict.fromkeys(group[0].since))} as well, which were not seen"
-            if group[0].since
-            else ""
-        )
+        lines = [*dict.fromkeys(group[0].since)]
+        several, were = ("s", "were") if lines[1:] else ("", "was")
+        also = f"; the fault may be in line{several} {', '.join(lines)} as well, which {were} not seen"
+        since = also if lines else ""
         error = max(f.error for f in group)
         size = f"by {error:.1e} (allowed {group[0].allowed:.0e})" if error < float("inf") else "altogether"
         says = f"differs {size}, and no known mistake explains it: {about}{since}"

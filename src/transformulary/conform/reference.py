@@ -86,11 +86,15 @@ def reference(against: Any, seed: int = 0) -> Reference:
 
 
 def random_model(config: DTransformerConfig, seed: int = 0) -> DTransformer:
-    """A fast model in float64 with normal parameters of deviation 0.3; the gammas have mean 1."""
+    """A fast model in float64 with normal parameters of deviation 0.3; the gammas have mean 1.
+
+    All are numbers of float32: a model that holds them so, and is made `double()` after, has these very ones.
+    """
     generator = torch.Generator().manual_seed(seed)
     model = DTransformer(config).double().eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             scale = float("norm" in name and name.endswith("weight"))
-            parameter.copy_(0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64) + scale)
+            numbers = 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64) + scale
+            parameter.copy_(numbers.float())
     return model

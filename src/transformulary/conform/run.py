@@ -15,8 +15,9 @@ from transformulary.conform.allowance import Allowance
 from transformulary.conform.candidates.candidate import Candidate, lowest
 from transformulary.conform.candidates.opened import candidates_of
 from transformulary.conform.candidates.places import Table, as_table
-from transformulary.conform.compared import STREAM, told
+from transformulary.conform.compared import STREAM, error_of, told
 from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
+from transformulary.conform.dumps import read_index
 from transformulary.conform.faults import faults_of, hidden_faults, invisible_in
 from transformulary.conform.misplaced import misplaced
 from transformulary.conform.misplaced import note as note_of
@@ -25,6 +26,7 @@ from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.ported import check_said, conform_vectors
 from transformulary.conform.projection import Projection
 from transformulary.conform.reference import Reference, reference
+from transformulary.conform.replay import Replay
 from transformulary.conform.report import Report, rows_of
 from transformulary.conform.tokens import compare_ids
 from transformulary.conform.vectors import has_vectors
@@ -55,7 +57,8 @@ def conform(
             folder; {path: array}; `Functions`; a `Candidate`.
         against: a folder with a checkpoint, "paper", "gpt2" or "llama" (tiny, random parameters), or a `Reference`; or
             a folder of golden vectors, if the candidate is a folder of dumps.
-        tokens: ids from 0; text: what the reference's tokenizer makes ids of.  Default: 11 ids.
+        tokens: ids from 0; text: what the reference's tokenizer makes ids of.  Default: those of a
+            folder that `trace` wrote, else 11 ids.
         table: where a PyTorch model shows its lines, also as a mapping with what its TOML file has; default: the
             built-in table of its class.
         rename: names of dumps -> paths.
@@ -70,10 +73,13 @@ def conform(
         check_said({"tokens": tokens is not None, "text": bool(text), "table": table is not None})
         return conform_vectors(candidate, against, rename, orientation or "columns")
     ref = reference(against)
+    if tokens is None and not text and isinstance(candidate, str | Path):
+        tokens = read_index(Path(candidate)).get("tokens")
     x = input_ids(ref, tokens, text)
     found = candidates_of(
         candidate, ref, x, text=text, table=as_table(table), rename=rename, orientation=orientation, decoding=decoding
     )
+    found = [_of_last_token(c, ref, x) for c in found]
     runs = [_lockstep(c, ref, x) for c in found]
     notes = [note for c, run in zip(found, runs, strict=True) for note in (*_notes(c, ref, x, text), *run.notes)]
     errors = [error for run in runs for error in run.errors]
@@ -92,6 +98,20 @@ def conform(
         agreement=_agreement(left, findings), unseen=tuple(unseen),
         invisible=invisible_in(projections), tokens=tuple(x),
     )  # fmt: skip
+
+
+def _of_last_token(c: Candidate, ref: Reference, x: Sequence[int]) -> Candidate:
+    """Line 11 of the last token alone is compared beside the lines: a note, without a search for what is wrong."""
+    shown = c.seen.get("10.11")
+    if c.own or shown is None or shown.size != ref.config.N_V or len(x) == 1:
+        return c
+    seen = {path: value for path, value in c.seen.items() if path != "10.11"}
+    P = Replay("10.11", seen, x, ref.theta, ref.config, {})({})
+    error = error_of(P[:, -1], shown.ravel())
+    allowed = AllowedHere(replace(c, seen=seen | {"10.11": P}), ref, x)("10.11")
+    status, how = (AGREES, "agrees") if error <= allowed else (DIFFERS, "differs")
+    says = f"line 11 is shown of the last token alone, and {how}: error {error:.1e}, allowed {allowed:.0e}"
+    return replace(c, seen=seen, notes=(*c.notes, Note("output", status, says)))
 
 
 @dataclass(frozen=True)

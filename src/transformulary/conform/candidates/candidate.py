@@ -86,6 +86,11 @@ def said(error: BaseException) -> str:
         return "its own text fails"
 
 
+def single(value: Array, ndim: int) -> Array:
+    """Without a batch of one, wherever its axis is, if there is an axis too many."""
+    return value.squeeze(value.shape.index(1)) if value.ndim == ndim + 1 and 1 in value.shape else value
+
+
 def stored(value: torch.Tensor) -> Array:
     """The numbers of a parameter, in its own memory where NumPy has its type; bfloat16 as float32, without loss."""
     value = value.detach().cpu()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
 
-from transformulary.conform.candidates.candidate import Array
+from transformulary.conform.candidates.candidate import Array, single
 from transformulary.conform.dumps import nearest
 from transformulary.conform.notes import NOTE, Note
 from transformulary.errors import CandidateError
@@ -62,14 +64,28 @@ def given_values(
     if tokens not in (None, "columns", "rows"):
         raise CandidateError(f"tokens = {tokens!r} must be 'columns' or 'rows'.")
     check_paths(values, config, len(x), what)
+    values = {path: _in_shape(path, value, config, len(x), tokens, what) for path, value in values.items()}
     _check_length(values, config, len(x), what)
     compared = {path: value for path, value in values.items() if is_compared(path)}
-    found = {path: _single(value, shape(path, config, len(x))) for path, value in compared.items()}
+    found = {path: single(value, len(shape(path, config, len(x)))) for path, value in compared.items()}
     rows = tokens == "rows" or (tokens is None and _rows(found, config, len(x), what))
     found = {path: _turned(value) if rows else value for path, value in found.items()}
     for path, value in found.items():
         check_shape(path, value, config, len(x), what, f" (tokens are {tokens}, it was said)" if tokens else "")
     return found, tuple(_notes(values, found, rows and tokens is None))
+
+
+def _in_shape(path: str, value: Array, config: DTransformerConfig, ell: int, tokens: str | None, what: str) -> Array:
+    """Plain numbers, if they are as many as a matrix has, in its shape, tokens as they are said to be."""
+    due = shape(path, config, ell)
+    if value.ndim != 1 or len(due) != 2 or value.size != prod(due):
+        return value
+    if tokens is None:
+        raise CandidateError(
+            f"{what}: {path} is {value.size} plain numbers: say with --tokens-as whether tokens are rows or columns, "
+            f"or give the shape by the file's name in a shapes.json beside it, such as {json.dumps({path: due})}."
+        )
+    return value.reshape(due[::-1] if tokens == "rows" else due)
 
 
 def check_shape(path: str, value: Array, config: DTransformerConfig, ell: int, what: str, remark: str = "") -> None:
@@ -119,12 +135,7 @@ def _fits(path: str, value: Array, config: DTransformerConfig, ell: int) -> bool
     due = shape(path, config, ell)
     if path == LENGTH:
         return bool(value.item() == ell)
-    return due in (_single(value, due).shape, _turned(_single(value, due)).shape)
-
-
-def _single(value: Array, due: Shape) -> Array:
-    """Without a batch of one."""
-    return value[0] if value.ndim == len(due) + 1 and len(value) == 1 else value
+    return due in (single(value, len(due)).shape, _turned(single(value, len(due))).shape)
 
 
 def _turned(value: Array) -> Array:

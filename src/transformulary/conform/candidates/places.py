@@ -117,8 +117,6 @@ def make_table(content: Mapping[str, Any], where: str) -> Table:
         if not isinstance(value := content.get(name, {}), Mapping):
             raise CandidateError(f"{where}: {name} = {value!r} is no table of {holds}.")
     table = Table(**{"places": {}, **content})
-    if not table.places:
-        raise CandidateError(f"{where} says no place where a line can be seen.")
     for path, place in table.places.items():
         if not isinstance(path, str) or not _is_place(place):
             raise CandidateError(

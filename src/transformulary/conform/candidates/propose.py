@@ -20,10 +20,10 @@ import torch
 from torch import nn
 
 from transformulary.conform.allowance import EXACT, Allowance
-from transformulary.conform.candidates.candidate import Array, Candidate, array
+from transformulary.conform.candidates.candidate import Array, Candidate
 from transformulary.conform.candidates.places import Place, Table, table_for
-from transformulary.conform.candidates.pytorch import failing, ids, watch_model
-from transformulary.conform.candidates.returned import logits
+from transformulary.conform.candidates.pytorch import failing, ids, names_of, watch_model
+from transformulary.conform.candidates.returned import columns, logits
 from transformulary.conform.compared import error_of
 from transformulary.conform.diagnosis import Lockstep
 from transformulary.conform.reference import Reference, reference
@@ -39,7 +39,6 @@ HINTS = {
     "10.5[l]": r"(ln|norm).*(1|attn|attention|input)|(attn|attention|input).*(ln|norm)",
     "10.7[l]": r"(ln|norm).*(2|mlp|ffn|ff|post)|(mlp|ffn|post).*(ln|norm)",
     "10.10": r"(ln_f|norm_f|final|^norm$|\.norm$)",
-    "10.11": r"(head|unembed|output|W_u|vocab)",
 }
 #: A value within this of the oracle's is the line, possibly with a mistake; above, it is another value.
 NEAR = 0.3
@@ -71,24 +70,24 @@ def propose(candidate: Any, against: Any) -> str:
     ref = reference(against)
     model = candidate if isinstance(candidate, nn.Module) else _load(candidate, ref)
     x = [(7 * t * t + 3 * t + 1) % ref.config.N_V for t in range(min(9, ref.config.ell_max))]
-    events, output, idle = _run(model, x)
+    events, output, ran = _run(model, x)
     oracle = record("DTransformer", x, ref.theta, ref.config)
     oracle["10.11"] = np.log(oracle["10.11"])
     expected = oracle | _by_norms(events, ref) | {"10.11": _compared("10.11", output)}
+    names = names_of(dict(model.named_modules(remove_duplicate=False)))
+    modules = {name: len(names[module]) for name, module in model.named_modules() if name}
+    often = [name for name, times in modules.items() if ran[name] > 1 and ran[name] != times]
+    found = _found(oracle, expected, [event for event in events if event.module not in often], ref.config.L)
     lines = [
         '# Where the lines of Algorithm 10 can be seen: path = "module:in" or "module:out"; {l} counts layers from 0.',
         "[places]",
+        *(f'{"" if place else "# "}"{line}" = "{place}"  # {why}' for line, (place, why) in found.items()),
     ]
-    places: dict[str, Place] = {}
-    free = events
-    for line in LINES:
-        place, why = _find(line, oracle, expected, events, free, ref.config.L)
-        lines.append(f'"{line}" = "{place}"  # {why}' if place else f'# "{line}" = ""  # {why}')
-        places |= {line: place} if place else {}
-        taken = [event.value for event in events for l in range(ref.config.L) if event.place == place.format(l=l)]
-        free = [event for event in free if not any(np.array_equal(event.value, value) for value in taken)]
-    never = [f"# Never called: {', '.join(idle)}."] if idle else []
-    return "\n".join([*lines, *never, *_lower(model, places, ref, x), "", *_shapes(model)])
+    places: dict[str, Place] = {line: place for line, (place, _) in found.items() if place}
+    idle = [n for n, module in model.named_modules() if n and not (ran[n] or isinstance(module, CONTAINERS))]
+    says = {"Never called": idle, "Called more than once, and so no places": often}
+    lines += [f"# {what}: {', '.join(which)}." for what, which in says.items() if which]
+    return "\n".join([*lines, *_lower(model, places, ref, x), "", *_shapes(model)])
 
 
 def _load(candidate: Any, ref: Reference) -> nn.Module:
@@ -104,22 +103,18 @@ def _load(candidate: Any, ref: Reference) -> nn.Module:
     return of_folder(ref, load)
 
 
-def _run(model: nn.Module, x: Sequence[int]) -> tuple[list[Event], Array, list[str]]:
-    """What the modules showed, the model's output, and the modules that were never called."""
+def _run(model: nn.Module, x: Sequence[int]) -> tuple[list[Event], Array, Counter[str]]:
+    """What the modules showed, what the model returned, and how often each was called."""
     found: list[Event] = []
-    idle = [name for name, module in model.named_modules() if name and not isinstance(module, CONTAINERS)]
+    ran: Counter[str] = Counter()
 
     def show(name: str, side: str, value: Any) -> None:
-        if name in idle:
-            idle.remove(name)
+        ran[name] += side == "in"
         value = value[0] if isinstance(value, tuple | list) and value else value
-        if (
-            isinstance(value, torch.Tensor)
-            and value.is_floating_point()
-            and value.ndim == 3
-            and value.shape[1] == len(x)
-        ):
-            found.append(Event(name, side, array(value[0], name).T))
+        if isinstance(value, torch.Tensor) and value.is_floating_point() and value.ndim == 3:
+            numbers = columns(value, name, "rows")
+            if numbers.shape[1:] == (len(x),):
+                found.append(Event(name, side, numbers))
 
     handles = []
     for name, module in model.named_modules():
@@ -128,11 +123,11 @@ def _run(model: nn.Module, x: Sequence[int]) -> tuple[list[Event], Array, list[s
             handles.append(module.register_forward_hook(lambda _, __, out, name=name: show(name, "out", out)))
     try:
         with evaluating(model), torch.no_grad(), failing(type(model).__name__):
-            output = logits(model(ids(model, [x])))
+            output = columns(logits(model(ids(model, [x]))), "what the model returns", "rows")
     finally:
         for handle in handles:
             handle.remove()
-    return found, array(output[0], "the model's output").T, idle
+    return found, output, ran
 
 
 def _lower(model: nn.Module, places: Mapping[str, Place], ref: Reference, x: Sequence[int]) -> list[str]:
@@ -195,9 +190,24 @@ def _norm(X: Array, gamma: Array, beta: Array, c: DTransformerConfig) -> Array:
     return np.stack([NORM[c.norm](e, gamma, beta, c) for e in X.T], 1)
 
 
+def _found(
+    oracle: dict[str, Array], expected: dict[str, Array], events: list[Event], L: int
+) -> dict[str, tuple[str, str]]:
+    """{line: (place, why)}; what is exactly one line's is no other's, however near to that."""
+    found: dict[str, tuple[str, str]] = {}
+    free = events
+    for near in (ROUNDED, NEAR):
+        for line in (line for line in LINES if not found.get(line, ("",))[0]):
+            found[line] = place, _ = _find(line, oracle, expected, events, free, L, near)
+            taken = [event.value for event in events for l in range(L) if place and event.place == place.format(l=l)]
+            free = [event for event in free if not any(np.array_equal(event.value, value) for value in taken)]
+    return {line: found[line] for line in LINES}
+
+
 def _find(
-    line: str, oracle: dict[str, Array], expected: dict[str, Array], events: list[Event], free: list[Event], L: int
-) -> tuple[str, str]:
+    line: str, oracle: dict[str, Array], expected: dict[str, Array], events: list[Event], free: list[Event], L: int,
+    limit: float,
+) -> tuple[str, str]:  # fmt: skip
     """(place, why) of one line, among what shows no other; with {l} what most layers agree on, the first of equals."""
     layered = "[l]" in line
     paths = _paths(line, L)
@@ -209,10 +219,10 @@ def _find(
     votes: Counter[str] = Counter()
     for l, path in enumerate(paths):
         error, event = _nearest(expected[path], free, line)
-        if event and error < NEAR:
+        if event and error < limit:
             votes.update(_patterns(event.place, l) if layered else [event.place])
     if not votes:
-        return _by_name(line, free)
+        return _by_name(line, free) if limit == NEAR else ("", "")
     place = max(votes, key=lambda p: (votes[p], sum(p.format(l=l) in shown for l in range(len(paths)))))
     theirs = [shown.get(place.format(l=l)) for l in range(len(paths))]
     return place, _distance(line, [oracle[path] for path in paths], theirs)
@@ -265,6 +275,8 @@ def _preference(line: str, event: Event) -> int:
 
 
 def _by_name(line: str, events: list[Event]) -> tuple[str, str]:
+    if line == "10.11":
+        return ":out", "what the model returns"
     hint = HINTS.get(line)
     for event in events:
         if hint and event.side == "out" and re.search(hint, event.module, re.IGNORECASE):

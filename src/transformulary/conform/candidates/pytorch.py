@@ -36,20 +36,18 @@ def watch_model(
         table: where its lines can be seen; None: the table of its class.
 
     Raises:
-        CandidateError: there is no table; a place is no module, runs more than once or shows another shape; the model
-            fails.
+        CandidateError: there is no table; a place is no module or shows another shape; the model fails.
     """
     table = table or table_for(model)
     places = dict(_all_places(table, config))
     _check_table(table, places, config, len(x))
-    seen, returned = _see(model, places, table.tokens, x)
+    seen, notes, returned = _see(model, places, table.tokens, x)
     for path, value in seen.items():
         check_shape(path, value, config, len(x), _named(places[path]), " (tokens as columns)")
     _check_layers(table, config.L)
-    idle = dict.fromkeys(_module(place) for path, place in places.items() if path not in seen)
     precision = model_precision(model)
-    seen["10.11"], notes = last_line(seen.get("10.11"), returned, table.tokens, table.output, precision)
-    notes = (*_repeat(model, x, returned, precision), *notes)
+    seen["10.11"], of_output = last_line(seen.get("10.11"), returned, table.tokens, table.output, precision)
+    notes += [*_repeat(model, x, returned, precision), *of_output]
     return Candidate(
         name=name or type(model).__name__,
         seen=seen,
@@ -57,7 +55,7 @@ def watch_model(
         lower=table.lower,
         buffers={n: stored(b) for n, b in _other_tensors(model)},
         weights={n: stored(p) for n, p in model.named_parameters(remove_duplicate=False)},
-        notes=(*((Note("places", UNSEEN, f"never called: {', '.join(idle)}"),) if idle else ()), *notes),
+        notes=tuple(notes),
     )
 
 
@@ -80,8 +78,12 @@ def _check_layers(table: Table, L: int) -> None:
             raise CandidateError(f"the table of places: {says}.")
 
 
-def _see(model: nn.Module, places: Mapping[str, Place], tokens: str, x: Sequence[int]) -> tuple[dict[str, Array], Any]:
-    """({path: what its place shows in one run, tokens as columns}, what the model returns).  Dropout is off."""
+def _see(
+    model: nn.Module, places: Mapping[str, Place], tokens: str, x: Sequence[int]
+) -> tuple[dict[str, Array], list[Note], Any]:
+    """({path: what its place shows in one run, tokens as columns}, what of the places shows nothing, what the model
+    returns).  Dropout is off.
+    """
     modules = dict(model.named_modules(remove_duplicate=False))
     shown: dict[str, list[Array]] = {path: [] for path in places}
     handles = []
@@ -97,7 +99,7 @@ def _see(model: nn.Module, places: Mapping[str, Place], tokens: str, x: Sequence
     finally:
         for handle in handles:
             handle.remove()
-    return _once(places, shown, modules), returned
+    return *_once(places, shown, modules), returned
 
 
 def _repeat(model: nn.Module, x: Sequence[int], returned: Any, precision: str) -> tuple[Note, ...]:
@@ -120,30 +122,35 @@ def _no_module(path: str, module: str, modules: Mapping[str, nn.Module]) -> str:
 
 def _once(
     places: Mapping[str, Place], shown: Mapping[str, Sequence[Array]], modules: Mapping[str, nn.Module]
-) -> dict[str, Array]:
-    """{path: the one value of its place}.
+) -> tuple[dict[str, Array], list[Note]]:
+    """({path: the one value of its place}, which places have none).
 
     A module that has several names and runs once for each runs in their order.  Any other that runs more than once
-    shows no one line: CandidateError, which names those that never ran as well.
+    shows no one line.
     """
-    names: dict[nn.Module, list[str]] = defaultdict(list)
-    for name, module in modules.items():
-        names[module].append(name)
+    names = names_of(modules)
     seen: dict[str, Array] = {}
-    often, never = [], []
+    never: list[str] = []
+    often: list[str] = []
     for path, place in places.items():
         name, values = _module(place), shown[path]
         shared = names[modules[name]]
         if len(values) in (1, len(shared)):
             seen[path] = values[0 if len(values) == 1 else shared.index(name)]
-        elif values:
-            often.append(f"{name} ran {len(values)} times")
         else:
-            never.append(f"{name} not at all")
-    if often:
-        ran = ", ".join(dict.fromkeys([*often, *never]))
-        raise CandidateError(f"{ran}: a place shows its line if it runs once; mend the model, or its places.")
-    return seen
+            (often if values else never).append(name)
+    says = {"never called": never, "called more than once, where a place shows its line if it is called once": often}
+    return seen, [
+        Note("places", UNSEEN, f"{what}: {', '.join(dict.fromkeys(which))}") for what, which in says.items() if which
+    ]
+
+
+def names_of(modules: Mapping[str, nn.Module]) -> dict[nn.Module, list[str]]:
+    """The names of every module."""
+    names: dict[nn.Module, list[str]] = defaultdict(list)
+    for name, module in modules.items():
+        names[module].append(name)
+    return names
 
 
 @contextmanager
@@ -253,7 +260,7 @@ def _looks(place: Place) -> Callable[[Any, Any], Any]:
     side, _, index = place.partition(":")[2].partition(".")
 
     def look(inputs: Any, output: Any) -> Any:
-        value = inputs if side == "in" else output
+        value = inputs if side == "in" else output if index else logits(output)
         values = value if isinstance(value, tuple | list) else [value]
         if int(index or 0) >= len(values):
             what = "is given" if side == "in" else "gives"

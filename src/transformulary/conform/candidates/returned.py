@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from transformulary.conform.allowance import EXACT, FACTOR, UNIT
-from transformulary.conform.candidates.candidate import Array, array
+from transformulary.conform.candidates.candidate import Array, array, single
 from transformulary.conform.compared import error_of
 from transformulary.conform.dumps import precision_of
 from transformulary.conform.notes import DIFFERS, UNSEEN, Note
@@ -17,15 +17,14 @@ from transformulary.oracle import softmax
 
 
 def logits(output: Any) -> Any:
-    """The logits (B, ell, N_V) in what a model returns: an array, its first of several, or its `.logits`."""
-    output = getattr(output, "logits", output)
+    """The logits (B, ell, N_V) in what a model returns: an array, its first of several, its `.logits`, its "logits"."""
+    output = output.get("logits", output) if isinstance(output, Mapping) else getattr(output, "logits", output)
     return output[0] if isinstance(output, tuple | list) and output else output
 
 
 def columns(value: Any, what: str, tokens: str) -> Array:
     """What a module has, without its batch of one, tokens as columns."""
-    shown = array(value, what)
-    shown = shown[0] if shown.ndim == 3 and len(shown) == 1 else shown
+    shown = single(array(value, what), 2)
     return shown.T if tokens == "rows" else shown
 
 
