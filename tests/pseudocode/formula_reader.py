@@ -18,7 +18,8 @@ FUNCTIONS = {
     for name in ("softmax", "GELU", "GELU_tanh", "ReLU", "SiLU", "exp", "log", "sin", "cos", "tanh", "bucket", "ramp")
 } | {
     "length": len, "max": np.maximum, "min": np.minimum, "floor": np.floor, "ceil": np.ceil, "joined": notation.joined,
-    "matrices": matrices, "sharing": sharing, "embeddings": embeddings, "top_k": notation.top_k, "top_p": notation.top_p,
+    "matrices": matrices,
+    "sharing": sharing, "embeddings": embeddings, "top_k": notation.top_k, "top_p": notation.top_p,
     "argmax": lambda p: int(np.argmax(p)) + 1,
 }  # fmt: skip
 ONES = object()  # the row of ones in b 1ᵀ

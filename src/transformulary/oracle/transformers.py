@@ -220,7 +220,7 @@ def ETransformer(x: Sequence[int], /, theta: Theta, c: ETransformerConfig, s: Se
 
 @algorithm("9c")
 def classification(X: Array, /, theta: Theta) -> Array:
-    """p_C <- classification(X | theta): a distribution over classes, from the first token of an encoded sequence (BERT).
+    """p_C <- classification(X | theta): a distribution over classes, from an encoded first token (BERT).
 
     X:      (d_e, ell)  what Algorithm 9 has after line 9
     theta:  W_pool (d_e, d_e), b_pool (d_e), W_c (N_C, d_e), b_c (N_C)
