@@ -121,8 +121,13 @@ def merged(*changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def fits(kind: type[Config], chosen: dict[str, Any], change: dict[str, Any]) -> bool:
-    """Whether a change can be made beside what is chosen: it overrides nothing, and there is such a model."""
+    """Whether a change can be made beside what is chosen: it overrides nothing, and there is such a model.
+
+    Where line 10 of Algorithm 9 is a ReLU, it may leave nothing of a token, and such a one has no norm without eps.
+    """
     if any(chosen.get(key, value) != value for key, value in change.items()):
+        return False
+    if kind is ETransformerConfig and (chosen | change).items() >= {"activation": "relu", "eps": 0.0}.items():
         return False
     try:
         config(kind, **chosen | change)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -22,7 +22,7 @@ from transformulary.paper import Full, LayerConfig, Mask, Widths
 
 Tokens = Float[Tensor, "B ell_x d_x"]
 Context = Float[Tensor, "B ell_z d_z"]
-Real = Bool[Tensor, "B ell_z"]
+Real = Bool[Tensor, "B ell_z"] | Int[Tensor, "B ell_z"]
 
 
 class Known(NamedTuple):
@@ -244,7 +244,7 @@ def split(Y: Float[Tensor, "B ell rows"], d: int) -> Float[Tensor, "B H ell d"]:
     return Y.view(*Y.shape[:2], -1, d).transpose(1, 2)
 
 
-def blank(X: Float[Tensor, "B ell d"], real: Bool[Tensor, "B ell"] | None) -> Float[Tensor, "B ell d"]:
+def blank(X: Float[Tensor, "B ell d"], real: Shaped[Tensor, "B ell"] | None) -> Float[Tensor, "B ell d"]:
     """X with zeros for what is not real."""
     return X if real is None else X.masked_fill(~boolean(real)[..., None], 0)
 

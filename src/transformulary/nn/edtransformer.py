@@ -78,8 +78,8 @@ class EDTransformer(Transformer):
         z: Int[Tensor, "B ell_z"],
         x: Int[Tensor, "B ell_x"],
         *,
-        real_z: Bool[Tensor, "B ell_z"] | None = None,
-        real_x: Bool[Tensor, "B ell_x"] | None = None,
+        real_z: Bool[Tensor, "B ell_z"] | Int[Tensor, "B ell_z"] | None = None,
+        real_x: Bool[Tensor, "B ell_x"] | Int[Tensor, "B ell_x"] | None = None,
     ) -> Float[Tensor, "B ell_x N_V"]:
         """The logits of the last line; a softmax over the last axis gives the paper's P.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformulary.nn.attention import At, Known, MHAttention, blank
@@ -76,7 +76,7 @@ class TransformerBlock(nn.Module):
         self,
         X: Tokens,
         *,
-        real: Bool[Tensor, "B ell"] | None = None,
+        real: Bool[Tensor, "B ell"] | Int[Tensor, "B ell"] | None = None,
         mask: Mask | Tensor | None = None,
         weights: bool = False,
         at: At | None = None,

@@ -15,7 +15,7 @@ from operator import add
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -189,7 +189,7 @@ def in_parts(mask: Mask, places: Places, ell_x: int, ell_z: int, device: torch.d
     return InParts(found, allowed(mask, found, ell_x, device))
 
 
-def repeated(K: Float[Tensor, "B H_kv ell_z d"], Q: Queries) -> Float[Tensor, "B H ell_z d"]:
+def repeated(K: Shaped[Tensor, "B H_kv ell_z d"], Q: Queries) -> Shaped[Tensor, "B H ell_z d"]:
     """Keys or values for every query head: head h asks key/value head ceil(h H_kv / H)."""
     return K if K.shape[1] == Q.shape[1] else K.repeat_interleave(Q.shape[1] // K.shape[1], 1)
 

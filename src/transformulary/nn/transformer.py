@@ -19,7 +19,7 @@ from transformulary.paper import Config
 
 NO_PAST = NoPast()
 Ids = Int[Tensor, "B ell"]
-Real = Bool[Tensor, "B ell"]
+Real = Bool[Tensor, "B ell"] | Int[Tensor, "B ell"]
 
 
 class Transformer(nn.Module):
