@@ -126,7 +126,7 @@ class Summaries(Part):
         return ell // self.block * self.summary
 
     def keys(self, t: Int[Tensor, "ell 1"]) -> Int[Tensor, "1 m"]:
-        whole = torch.arange(0, len(t) - self.block + 1, self.block, device=t.device)[:, None]
+        whole = torch.arange(len(t) // self.block, device=t.device)[:, None] * self.block
         return (whole + torch.arange(self.block - self.summary, self.block, device=t.device)).view(1, -1)
 
     def holds(self, t_z: Int[Tensor, "#ell m"], t_x: Int[Tensor, "ell 1"]) -> Bool[Tensor, "#ell m"]:
