@@ -3,8 +3,8 @@
     python bench/sparse.py [--ell 1024 2048 4096 8192] [--runs 5] [--H 4] [--d 64] [--device cpu]
 
 Prints a Markdown table: for each mask and length, milliseconds forwards and backwards (medians; the two take turns, so
-that what else the machine does strikes both), and how much longer twice the length takes.  One sequence, float32, random
-numbers; on the processor one thread and its time of processor, so that a busy machine matters little.
+that what else the machine does strikes both), and how much longer twice the length takes.  One sequence, float32,
+random numbers; on the processor one thread and its time of processor, so that a busy machine matters little.
 """
 
 import argparse

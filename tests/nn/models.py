@@ -101,9 +101,6 @@ ARCHITECTURES = {
     EDTransformerConfig: ED_VARIANTS,
     PreEDTransformerConfig: PRE_VARIANTS,
 }
-EVERY = [
-    (kind, change) for kind, variants in ARCHITECTURES.items() for values in variants.values() for change in values
-]
 FAST = {
     DTransformerConfig: DTransformer,
     ETransformerConfig: ETransformer,
@@ -114,6 +111,13 @@ FAST = {
 
 def config(kind: type[Config] = DTransformerConfig, /, **changes: Any) -> Any:
     return kind(**{**SIZES, **LAYERS[kind], **changes})
+
+
+#: (architecture, what changes) of every config that one choice makes, each once.
+EVERY = list({
+    config(kind, **change): (kind, change)
+    for kind, variants in ARCHITECTURES.items() for values in variants.values() for change in values
+}.values())  # fmt: skip
 
 
 def merged(*changes: dict[str, Any]) -> dict[str, Any]:
