@@ -136,12 +136,12 @@ def test_layers_of_algorithm_8a_share_one_b():
 
 
 def test_initial_parameters():
-    """Where norms come before, matrices that end a branch are smaller by the root of the branches; after, they are not."""
+    """Matrices that end a branch are smaller by the root of the branches where norms come before, else not."""
     big = {"d_e": 128, "d_mlp": 512, "N_V": 500, "L_enc": 8, "L_dec": 6}
     post, pre = (EDTransformer(config(k, **big), generator=torch.Generator().manual_seed(0)) for k in KINDS)
 
     def spread(made, name):
-        return pytest.approx(float(made.get_parameter(f"{name}.weight").std()), rel=0.02)
+        return pytest.approx(float(made.get_parameter(f"{name}.weight").detach().std()), rel=0.02)
 
     assert spread(post, "encoder.3.attention.W_o") == 0.02
     assert spread(pre, "encoder.3.attention.W_o") == 0.02 / 4

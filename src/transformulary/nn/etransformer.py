@@ -38,12 +38,17 @@ class Encoder(Transformer):
 
     def segment(self, x: Ids, s: Segments | None) -> Tensor | float:
         """What line 2a adds."""
-        N, wanted = self.config.segments, "one of each token is wanted" if self.W_s else "this model has none"
-        if (s is None) == bool(N) or (s is not None and s.shape != x.shape):
-            raise AlgorithmError(f"the segments s have shape {None if s is None else tuple(s.shape)}: {wanted}.")
-        if s is None or self.W_s is None:
-            return 0.0
-        return self.W_s(check_ids(s, N))
+        check_segments(x, s, self.config.segments)
+        return 0.0 if s is None or self.W_s is None else self.W_s(s)
+
+
+def check_segments(x: Tensor, s: Tensor | None, N: int) -> None:
+    """Raises AlgorithmError unless there is one of N segments for each token of x; none where N is 0."""
+    if N and s is not None and s.shape == x.shape:
+        check_ids(s, N)
+    elif N or s is not None:
+        wanted = f"one of {N} is wanted for each token" if N else "this model has none"
+        raise AlgorithmError(f"the segments s have shape {None if s is None else tuple(s.shape)}: {wanted}.")
 
 
 class ETransformer(Encoder):
@@ -105,8 +110,8 @@ class EClassifier(Encoder):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(config, dropout)
-        if type(N_C) is not int or N_C < 1:
-            raise ConfigError(f"N_C = {N_C!r} must be a whole number, at least 1: that of the classes.")
+        if N_C < 1:
+            raise ConfigError(f"N_C = {N_C}: there must be at least one class.")
         self.W_pool = nn.Linear(config.d_e, config.d_e)
         self.W_c = nn.Linear(config.d_e, N_C)
         initialise(self, generator)
