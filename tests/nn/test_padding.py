@@ -43,7 +43,7 @@ def unequal(c, given, side, pad):
     if isinstance(c, TwoStacks):
         return batch, {"real_z": reals[0], "real_x": reals[1]}, reals[1][0]
     if len(batch) == 2:
-        batch[1] = (batch[1] % c.segments).masked_fill(~reals[1], 0)
+        batch[1] = torch.where(reals[1], batch[1] % c.segments, pad)
     return batch, {"real": reals[0]}, reals[0][0]
 
 

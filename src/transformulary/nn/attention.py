@@ -15,7 +15,7 @@ from transformulary.nn.attend import attend, weigh
 from transformulary.nn.cache import FRESH, Memory
 from transformulary.nn.places import Filled, Places, Table, across, among, boolean
 from transformulary.nn.positions import Rotate, unmoved
-from transformulary.nn.scores import Scores, Shift, Unbiased, unshifted
+from transformulary.nn.scores import Positional, Scores, Shift, unshifted
 from transformulary.nn.slots import choice, linear
 from transformulary.nn.sparse import Keys, Values
 from transformulary.paper import Full, LayerConfig, Mask, Widths
@@ -107,8 +107,8 @@ class MHAttention(nn.Module):
         mask: who may attend to whom.
         dropout: probability of leaving out an attention weight, while training only.
         d_z: width of the context Z, d_e unless given.
-        positions: False where scores do not depend on positions whatever the choice of c: between two sequences, or
-            where the whole stack has in common what they add.
+        scores: what else positions do to them; what c chooses unless given, which it is not between two sequences, and
+            where that is the same for a whole stack.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class MHAttention(nn.Module):
         dropout: float = 0.0,
         *,
         d_z: int | None = None,
-        positions: bool = True,
+        scores: Positional | None = None,
         **widths: Any,
     ) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class MHAttention(nn.Module):
         norms = [choice("norm", c)(c, beta, c.d_attn) if c.qk_norm else nn.Identity() for beta in ("beta_q", "beta_k")]
         self.norm_q, self.norm_k = norms
         self.rotation = choice("positions", c).rotation(c)
-        self.scores = choice("positions", c).scores(c) if positions else Unbiased()
+        self.scores = scores or choice("positions", c).scores(c)
         self.W_o = linear(c, "b_o", c.H * c.d_mid, c.d_e)
 
     def forward(

@@ -62,12 +62,12 @@ class EDTransformer(Transformer):
         self.norm_z = embedding_norm(c, "beta_z")
         self.scores_enc = form.shared_scores()
         self.encoder = nn.ModuleList(
-            TransformerBlock(c, *encoder, positions=form.own_scores, mlp=(1, 2, 5)) for _ in range(c.L_enc)
+            TransformerBlock(c, *encoder, scores=form.scores, matrices=(1, 2, 5)) for _ in range(c.L_enc)
         )
         self.norm_enc = form.last_norm("beta_enc")
         self.norm_x = embedding_norm(c, "beta_x")
         self.scores_dec = form.shared_scores()
-        self.decoder = nn.ModuleList(DecoderLayer(c, dropout, form.order, form.own_scores) for _ in range(c.L_dec))
+        self.decoder = nn.ModuleList(DecoderLayer(c, dropout, form.order, form.scores) for _ in range(c.L_dec))
         self.norm_dec = form.last_norm("beta_dec")
         self.W_u = unembedding(self, c.d_e)
         self.divisor, self.branches = form.divisor, form.branches
@@ -127,9 +127,9 @@ class EDTransformer(Transformer):
 
 
 class PostNorm:
-    """What is Algorithm 8's own: its layers end with norms, and each has what positions add to its scores."""
+    """What is Algorithm 8's own: its layers end with norms, and each has its own scores."""
 
-    order, own_scores, divisor = "post", True, 1.0
+    order, divisor, scores = "post", 1.0, None
 
     def __init__(self, c: EDTransformerConfig) -> None:
         self.branches: dict[str, int] = {}
@@ -144,9 +144,9 @@ class PostNorm:
 
 
 class PreNorm:
-    """What is Algorithm 8a's own."""
+    """What is Algorithm 8a's own: norms before, and scores that all layers of a stack have in common."""
 
-    order, own_scores = "pre", False
+    order, scores = "pre", Unbiased()
 
     def __init__(self, c: PreEDTransformerConfig) -> None:
         self.c, self.branches = c, {"encoder": 2 * c.L_enc, "decoder": 3 * c.L_dec}

@@ -31,24 +31,28 @@ class Encoder(Transformer):
 
     def encode(self, x: Ids, s: Segments | None = None, *, real: Real | None = None) -> Encoded:
         """X after line 9, (B, ell, d_e); arguments and errors as for `ETransformer.forward`."""
-        X, at = self.embed(x, self.norm_x, real, more=self.segment(x, s))
+        X, at = self.embed(x, self.norm_x, real, more=self.segment(x, s, real))
         for layer in self.layers:  # 4
             X = layer(X, at=at)  # 5-8
         return X
 
-    def segment(self, x: Ids, s: Segments | None) -> Tensor | float:
+    def segment(self, x: Ids, s: Segments | None, real: Real | None) -> Tensor | float:
         """What line 2a adds."""
-        check_segments(x, s, self.config.segments)
+        s = check_segments(x, s, self.config.segments, real)
         return 0.0 if s is None or self.W_s is None else self.W_s(s)
 
 
-def check_segments(x: Tensor, s: Tensor | None, N: int) -> None:
-    """Raises AlgorithmError unless there is one of N segments for each token of x; none where N is 0."""
+def check_segments(x: Tensor, s: Tensor | None, N: int, real: Tensor | None = None) -> Tensor | None:
+    """s, with segment 0 where it is padding.
+
+    Raises AlgorithmError unless there is one of N segments for each token of x; none where N is 0.
+    """
     if N and s is not None and s.shape == x.shape:
-        check_ids(s, N)
-    elif N or s is not None:
+        return check_ids(s, N, real)
+    if N or s is not None:
         wanted = f"one of {N} is wanted for each token" if N else "this model has none"
         raise AlgorithmError(f"the segments s have shape {None if s is None else tuple(s.shape)}: {wanted}.")
+    return None
 
 
 class ETransformer(Encoder):

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from transformulary.errors import ConfigError
 from transformulary.nn.attention import At, Known, MHAttention, blank
 from transformulary.nn.cache import FRESH, Memory
+from transformulary.nn.scores import Positional, Unbiased
 from transformulary.nn.slots import choice
 from transformulary.paper import Causal, Full, LayerConfig, Mask, TwoStacks, Widths
 
@@ -48,8 +50,8 @@ class TransformerBlock(nn.Module):
         dropout: probability of leaving out an attention weight, or an element of what either half adds, while
             training only.
         order: "pre" or "post": whether norms come before the halves or after the sums.
-        positions: as for `MHAttention`.
-        mlp: the numbers of the MLP's matrices in the paper.
+        scores: as for `MHAttention`.
+        matrices: the numbers of the MLP's matrices in the paper.
     """
 
     def __init__(
@@ -59,17 +61,19 @@ class TransformerBlock(nn.Module):
         dropout: float = 0.0,
         order: str = "pre",
         *,
-        positions: bool = True,
-        mlp: tuple[int, int, int] = (1, 2, 3),
+        scores: Positional | None = None,
+        matrices: tuple[int, int, int] = (1, 2, 3),
         **widths: Any,
     ) -> None:
         super().__init__()
         c = c or LayerConfig(**widths)
+        if order not in ORDERS:
+            raise ConfigError(f"order = {order!r} is none of {', '.join(ORDERS)}.")
         self.order = ORDERS[order]
         self.norm_1 = choice("norm", c)(c, "beta_1", c.d_e)
-        self.attention = MHAttention(c, mask, dropout, positions=positions)
+        self.attention = MHAttention(c, mask, dropout, scores=scores)
         self.norm_2 = choice("norm", c)(c, "beta_2", c.d_e)
-        self.mlp = choice("mlp", c)(c, *mlp)
+        self.mlp = choice("mlp", c)(c, *matrices)
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -94,13 +98,13 @@ class TransformerBlock(nn.Module):
 class DecoderLayer(nn.Module):
     """Lines 14-19 of Algorithm 8 (post), or lines 15-20 of Algorithm 8a (pre)."""
 
-    def __init__(self, c: TwoStacks, dropout: float, order: str, positions: bool) -> None:
+    def __init__(self, c: TwoStacks, dropout: float, order: str, scores: Positional | None) -> None:
         super().__init__()
         self.order = ORDERS[order]
         self.norm_3 = choice("norm", c)(c, "beta_3", c.d_e)
-        self.attention = MHAttention(c, Causal(), dropout, positions=positions)
+        self.attention = MHAttention(c, Causal(), dropout, scores=scores)
         self.norm_4 = choice("norm", c)(c, "beta_4", c.d_e)
-        self.cross = MHAttention(c, Full(), dropout, positions=False)
+        self.cross = MHAttention(c, Full(), dropout, scores=Unbiased())
         self.norm_5 = choice("norm", c)(c, "beta_5", c.d_e)
         self.mlp = choice("mlp", c)(c, 3, 4, 6)
         self.dropout = nn.Dropout(dropout)

@@ -150,6 +150,10 @@ class Relative(nn.Module):
         return Q + u, BiasedScores(scores, bias)
 
 
+#: How positions may change the scores of one layer, or of one stack.
+Positional = Unbiased | Bucketed | Relative
+
+
 def _buckets(n_b: int) -> list[int]:
     """The bucket of each distance in one direction, up to 128, of n_b buckets."""
     half = n_b // 2

@@ -24,7 +24,7 @@ from transformulary.nn.positions import (
     t2t_frequency,
     vaswani_frequency,
 )
-from transformulary.nn.scores import Bucketed, Relative, Unbiased
+from transformulary.nn.scores import Bucketed, Positional, Relative, Unbiased
 from transformulary.paper import Widths
 
 
@@ -40,7 +40,7 @@ class Positions:
 
     embedding: Callable[[Any], nn.Module] = lambda c: Nowhere()
     rotation: Callable[[Widths], Callable[[Tensor], Rotate]] = lambda c: no_rotation
-    scores: Callable[[Widths], Unbiased | Bucketed | Relative] = lambda c: Unbiased()
+    scores: Callable[[Widths], Positional] = lambda c: Unbiased()
     longest: Callable[[Any], float] = lambda c: math.inf
 
 
