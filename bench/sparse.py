@@ -32,7 +32,7 @@ def kernels(mask: Mask, ell: int, device: torch.device) -> dict[str, object]:
 def once(kernel, Q, K, V):
     """(seconds forwards, seconds backwards)"""
     marks = [now(Q)]
-    Y = kernel(Q, K, V, Q.shape[-1] ** -0.5, 0.0)
+    Y = kernel.attend(Q, K, V, Q.shape[-1] ** -0.5, 0.0)
     marks.append(now(Q))
     torch.autograd.grad(Y.sum(), (Q, K, V))
     marks.append(now(Q))

@@ -193,7 +193,7 @@ def test_heads_are_joined_side_by_side():
 def test_weights_and_output_agree(mask):
     """The weights that are shown are those that were used, and true means may attend in both."""
     layer, X = MHAttention(config(H_kv=2), mask, 0.0).double(), random(2, 6, 8)
-    Q, K, V = layer._among(X, At(), FRESH)
+    Q, K, V = layer._among(X, At(Filled()), FRESH)
 
     shown = weights(layer, X)
 

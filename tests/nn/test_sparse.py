@@ -55,8 +55,8 @@ def test_parts_are_the_dense_kernel(patterns, ell, block):
         found = parts(mask)
     Q, K, V = random(2, 4, ell, 3), random(2, 2, ell, 3, seed=1), random(2, 2, ell, 5, seed=2)
 
-    Y = InParts(found, allowed(mask, found, ell, CPU))(Q, K, V, 0.7, 0.0)
-    expected = dense(mask, ell)(Q, K, V, 0.7, 0.0)
+    Y = InParts(found, allowed(mask, found, ell, CPU)).attend(Q, K, V, 0.7, 0.0)
+    expected = dense(mask, ell).attend(Q, K, V, 0.7, 0.0)
 
     torch.testing.assert_close(Y, expected, rtol=0, atol=1e-13)
     ours, theirs = (torch.autograd.grad(out.square().sum(), (Q, K, V)) for out in (Y, expected))
@@ -114,7 +114,7 @@ def work(mask, ell, grad):
     Q, K, V = (random(1, 1, ell, 8, seed=k) for k in range(3))
     scores = Scores(mask, Filled(), 1.0)
     with FlopCounterMode(display=False) as counter:
-        Y = scores.plan(Q, K)(Q, K, V, 1.0, 0.0)
+        Y = scores.plan(Q, K).attend(Q, K, V, 1.0, 0.0)
         if grad:
             Y.sum().backward()
     return counter.get_total_flops()
@@ -152,4 +152,4 @@ def test_a_token_after_a_band_sees_the_band_alone():
     """With a past of 500 tokens, the kernel is given the 16 keys of the band."""
     Q, K = random(1, 1, 1, 3), random(1, 1, 500, 3)
 
-    assert Dense(16, {}) == Scores(Local(16), Filled(499), 1.0).plan(Q, K)._replace(options={})
+    assert Scores(Local(16), Filled(499), 1.0).plan(Q, K).nearest == 16

@@ -15,7 +15,7 @@ from transformulary.cli import main
 from transformulary.cli._progress import losses
 from transformulary.cli.train import NOTES
 from transformulary.files import claimed, write_atomically
-from transformulary.nn.positions import POSITIONS
+from transformulary.nn.slots import POSITIONS
 from transformulary.tokens import Tokenizer
 from transformulary.train import Evaluated, load_state
 

@@ -23,14 +23,14 @@ def attend(Q: Queries, K: Keys, V: Values, scores: Scores, dropout: float = 0.0)
     Raises AlgorithmError for a mask that is neither boolean nor made of the integers 0 and 1.
     """
     plan = scores.plan(Q, K)
-    Y = plan(Q, K, V, scores.scale, dropout)
+    Y = plan.attend(Q, K, V, scores.scale, dropout)
     if _finite(Y):
         return Y
     # The kernels multiply a masked value by its weight 0, and 0 times NaN is NaN: compute without what is not finite,
     # and say NaN for the queries that may see it.
     sound = K.isfinite().all(-1, keepdim=True) & V.isfinite().all(-1, keepdim=True)
     ill = (scores.allowed(Q, K) & ~repeated(sound, Q).mT).any(-1, keepdim=True)
-    return plan(Q, K.where(sound, 0), V.where(sound, 0), scores.scale, dropout).masked_fill(ill, torch.nan)
+    return plan.attend(Q, K.where(sound, 0), V.where(sound, 0), scores.scale, dropout).masked_fill(ill, torch.nan)
 
 
 def weigh(Q: Queries, K: Keys, scores: Scores) -> Float[Tensor, "B H ell_x ell_z"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -13,7 +12,7 @@ from torch.nn import functional as F
 from transformulary.errors import ConfigError
 from transformulary.nn.attend import attend, weigh
 from transformulary.nn.cache import FRESH, Memory
-from transformulary.nn.places import Filled, Places, Table, across, among, boolean
+from transformulary.nn.places import Places, Table, across, among, boolean
 from transformulary.nn.positions import Rotate, unmoved
 from transformulary.nn.scores import Positional, Scores, Shift, unshifted
 from transformulary.nn.slots import choice, linear
@@ -32,7 +31,6 @@ class Known(NamedTuple):
     V: Values
 
 
-@dataclass(eq=False)
 class At:
     """What positions are to attention, the same in every layer of a stack.
 
@@ -41,10 +39,9 @@ class At:
     shift   what becomes of scores there
     """
 
-    places: Places = Filled()  # noqa: RUF009 - frozen
-    turn: Rotate = unmoved
-    shift: Shift = unshifted
-    known: dict[tuple[int, float], Scores] = field(default_factory=dict)
+    def __init__(self, places: Places, turn: Rotate = unmoved, shift: Shift = unshifted) -> None:
+        self.places, self.turn, self.shift = places, turn, shift
+        self.known: dict[tuple[int, float], Scores] = {}
 
     def scores(self, mask: Mask, scale: float) -> Scores:
         """The scores under a mask: made once, for all layers that have it."""
@@ -241,7 +238,7 @@ class Attention(nn.Module):
 
 def split(Y: Float[Tensor, "B ell rows"], d: int) -> Float[Tensor, "B H ell d"]:
     """Heads lie side by side, d numbers each."""
-    return Y.view(*Y.shape[:2], -1, d).transpose(1, 2)
+    return Y.view(*Y.shape[:2], Y.shape[2] // d, d).transpose(1, 2)
 
 
 def blank(X: Float[Tensor, "B ell d"], real: Shaped[Tensor, "B ell"] | None) -> Float[Tensor, "B ell d"]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -98,7 +97,7 @@ class EDTransformer(Transformer):
     def encode(self, z: Ids, *, real: Real | None = None) -> Float[Tensor, "B ell d_e"]:
         """Z after the encoder, (B, ell_z, d_e): lines 1-9, or 1-10 of Algorithm 8a."""
         Z, at = self.embed(z, self.norm_z, real)
-        at = replace(at, shift=self.scores_enc.stack(Full(), at.places, z.shape[1], z.shape[1]))
+        at = At(at.places, at.turn, self.scores_enc.stack(Full(), at.places, z.shape[1], z.shape[1]))
         for layer in self.encoder:
             Z = layer(Z, at=at)
         return self.norm_enc(Z)
@@ -119,7 +118,7 @@ class EDTransformer(Transformer):
         """The logits of `forward`, given what is known of z; and of the tokens before x, which are added to `past`."""
         X, at = self.embed(x, self.norm_x, real, past)
         ell_x, slots = x.shape[1], past.length + x.shape[1]
-        at = replace(at, shift=self.scores_dec.stack(Causal(), at.places, ell_x, slots))
+        at = At(at.places, at.turn, self.scores_dec.stack(Causal(), at.places, ell_x, slots))
         at_z = At(across(source.real, ell_x))
         for l, layer in enumerate(self.decoder):
             X = layer(X, source.known[l], at, at_z, past[l])

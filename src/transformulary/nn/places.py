@@ -80,9 +80,12 @@ class Filled(Places):
         return allowed
 
     def cheapest(self, mask: Mask, ell_x: int, ell_z: int) -> dict[str, Any] | None:
-        if mask == Full() or (mask == Causal() and ell_x == 1 and self.start == ell_z - 1):
+        causal = (
+            type(mask) is Causal
+        )  # a compiler that compares classes by their fields takes all without any for equal
+        if type(mask) is Full or (causal and ell_x == 1 and self.start == ell_z - 1):
             return {}
-        if mask == Causal() and self.start == 0:  # is_causal aligns the FIRST query with the first key
+        if causal and self.start == 0:  # is_causal aligns the FIRST query with the first key
             return {"is_causal": True}
         return None
 

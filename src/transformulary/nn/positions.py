@@ -80,7 +80,7 @@ def no_rotation(t: Int[Tensor, "*B ell"]) -> Rotate:
     return unmoved
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Rotation:
     """Turns the pair (q[i], q[i + d/2]) by the angle omega_i t: lines 3a and 3b of Algorithm 4."""
 

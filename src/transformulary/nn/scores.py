@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,7 +18,8 @@ from transformulary.nn.sparse import InParts, Keys, Outcome, Queries, Values, in
 from transformulary.paper import Mask, Widths
 
 
-class Dense(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Dense:
     """Attention by the kernel that looks at every pair.
 
     nearest  how many keys, the last ones, come into question
@@ -27,7 +29,8 @@ class Dense(NamedTuple):
     nearest: int
     options: dict[str, Any]
 
-    def __call__(self, Q: Queries, K: Keys, V: Values, scale: float, dropout: float) -> Outcome:
+    def attend(self, Q: Queries, K: Keys, V: Values, scale: float, dropout: float) -> Outcome:
+        """Lines 4-6 of Algorithm 4."""
         if self.nearest < K.shape[2]:
             K, V = K[:, :, -self.nearest :], V[:, :, -self.nearest :]
         gqa = Q.shape[1] != K.shape[1]
@@ -50,7 +53,7 @@ class Scores:
             self._plan = self._planned(Q, K)
         return self._plan
 
-    def allowed(self, Q: Queries, K: Keys) -> Bool[Tensor, ...]:
+    def allowed(self, Q: Queries, K: Keys) -> Bool[Tensor, "*any"]:
         """Who may attend to whom; it broadcasts to (B, H, ell_x, ell_z)."""
         return self.places.allowed(self.mask, Q.shape[2], K.shape[2], Q.device)
 
@@ -61,8 +64,8 @@ class Scores:
     def _planned(self, Q: Queries, K: Keys) -> Dense | InParts:
         ell_x, ell_z = Q.shape[2], K.shape[2]
         n, places = ell_z, self.places
-        if places == Filled(ell_z - ell_x):
-            n = min(n, self.mask.kept(ell_z) + ell_x - 1)
+        if type(places) is Filled and places.start == ell_z - ell_x:
+            n = min(n, max(self.mask.kept(ell_z) + ell_x - 1, ell_x))
             places = Filled(n - ell_x)
         if parts := in_parts(self.mask, places, ell_x, n, Q.device):
             return parts

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -83,7 +84,8 @@ class Band(Part):
 
     def _near(self, K: Float[Tensor, "B H ell d"]) -> Float[Tensor, "B H n m d"]:
         here = blocks(K, self.block)
-        before = F.pad(here[:, :, :-1, self.block - self.back :], (0, 0, 0, 0, 1, 0))
+        last = here[:, :, :, self.block - self.back :]
+        before = torch.cat([torch.zeros_like(last[:, :, :1]), last[:, :, :-1]], 2)
         return torch.cat([before, here], 3)
 
 
@@ -148,29 +150,30 @@ def blocks(K: Float[Tensor, "B H ell d"], block: int) -> Float[Tensor, "B H n bl
     return F.pad(K, (0, 0, 0, -K.shape[2] % block)).reshape(*K.shape[:2], -1, block, K.shape[3])
 
 
+#: Kind of mask -> the parts that hold what it allows.
+PARTS: dict[type[Mask], Callable[[Any], tuple[Part, ...]]] = {
+    Local: lambda mask: (Band(max(mask.width, BLOCK), mask.width - 1),),
+    Strided: lambda mask: (Stride(mask.stride),),
+    Fixed: lambda mask: (Band(mask.stride, 0), Summaries(mask.stride, mask.summary)),
+}
+
+
 def parts(mask: Mask) -> tuple[Part, ...]:
-    """Parts that together hold all that a mask allows; none where it is of another kind."""
-    found: list[Part] = []
-    for member in mask.members:
-        match member:
-            case Local(width):
-                found.append(Band(max(width, BLOCK), width - 1))
-            case Strided(stride):
-                found.append(Stride(stride))
-            case Fixed(stride, summary):
-                found += [Band(stride, 0), Summaries(stride, summary)]
-            case _:
-                return ()
-    return tuple(found)
+    """Parts that together hold all that a mask allows; none where it is, or joins, one of another kind."""
+    if not all(type(member) in PARTS for member in mask.members):
+        return ()
+    return tuple(part for member in mask.members for part in PARTS[type(member)](member))
 
 
-class InParts(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class InParts:
     """Attention to the keys that the parts hold; `allowed` says which of them count."""
 
     parts: tuple[Part, ...]
     allowed: Bool[Tensor, "ell m"]
 
-    def __call__(self, Q: Queries, K: Keys, V: Values, scale: float, dropout: float) -> Outcome:
+    def attend(self, Q: Queries, K: Keys, V: Values, scale: float, dropout: float) -> Outcome:
+        """Lines 4-6 of Algorithm 4."""
         K, V = repeated(K, Q), repeated(V, Q)
         S = torch.cat([part.scores(Q, K) for part in self.parts], 3) * scale
         S = S.masked_fill(~self.allowed, -math.inf)
@@ -181,7 +184,7 @@ class InParts(NamedTuple):
 
 def in_parts(mask: Mask, places: Places, ell_x: int, ell_z: int, device: torch.device) -> InParts | None:
     """Attention of a whole sequence to itself in parts; None where the dense kernel has less to do."""
-    if places != Filled() or ell_x != ell_z:
+    if type(places) is not Filled or places.start or ell_x != ell_z:
         return None
     found = parts(mask)
     if not found or sum(part.width(ell_x) for part in found) > WORTH * ell_x:
