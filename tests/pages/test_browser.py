@@ -82,6 +82,18 @@ def test_search(words, browser, site):
     page.close()
 
 
+@pytest.mark.parametrize("words", ["GPT-2", "W_mlp1", "softmax("])
+def test_search_for_words_with_signs(words, browser, site):
+    """They are found as they are spelled: a sign is no pattern, and no error."""
+    page = opened(browser, site, SOME[1])
+    page.ask("document.getElementById('search').focus()")
+    page.send("Input.insertText", text=words)
+
+    found = page.ask(FOUND)
+    assert found and words.lower() in found[0][1].lower()
+    page.close()
+
+
 def test_search_for_nothing(browser, site):
     """What is nowhere is said to be nowhere."""
     page = opened(browser, site, SOME[0])

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from transformulary.conform.allowance import EXACT
 from transformulary.conform.compared import Comparison, log_probabilities, matrix
 from transformulary.conform.description import Base, Heads, describe
 from transformulary.conform.mistakes import MISTAKES, NAMES, ORDER, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
 from transformulary.conform.replay import OFF, Replay, first_members
-from transformulary.conform.search import FEW, Compute, Explanation, Mistakes, Place, Search, tried
+from transformulary.conform.search import ALIKE, FEW, Compute, Explanation, Mistakes, Place, Search, tried
 from transformulary.oracle.path import Path, parse
 from transformulary.oracle.source import read
 from transformulary.oracle.theta import Theta
@@ -92,6 +93,7 @@ class Lockstep:
         self.errors: dict[str, float] = {}
         self.misshapen: set[str] = set()  # paths of values that have another shape than ours
         self.adopted: dict[Mistake, int] = {}
+        self._alike: dict[Mistakes, tuple[Mistakes, ...]] = {}  # what was adopted -> what explained as much
         self._comparison = Comparison(seen)
         self._run: dict[
             str, set[bool]
@@ -183,7 +185,9 @@ class Lockstep:
             found = self._of_another_order(path, ours, theirs)
         elif inside or (not self.own and (gap or self._entered(path))):
             found = self._nonlocal(path, ours, theirs, map(self._level, self._places(path)))
-            self.adopted |= dict(found.mistakes) if found else {}
+            if found and not dict(found.mistakes).items() <= self.adopted.items():
+                self.adopted |= dict(found.mistakes)
+                self._alike[found.mistakes] = found.alike
         else:
             found = self._search(path, self._again, ours, theirs, [self._level(0)])
         if found:
@@ -247,7 +251,14 @@ class Lockstep:
         if remaining > self.allowed(path):
             return None
         acting = [m for m in self.adopted if not np.array_equal(replay({m: OFF}), value)]
-        return Explanation(tuple((mistake, self.adopted[mistake]) for mistake in acting), remaining)
+        alike = tuple(
+            other
+            for adopted, others in self._alike.items() if not {m for m, _ in adopted}.isdisjoint(acting)
+            for other in others
+            if (instead := tried(replay, {m: OFF for m, _ in adopted} | dict(other))) is not None
+            and self._comparison.error(path, instead, theirs) <= max(ALIKE * remaining, EXACT)
+        )  # fmt: skip
+        return Explanation(tuple((mistake, self.adopted[mistake]) for mistake in acting), remaining, alike)
 
     def _search(
         self, path: str, compute: Compute, ours: Array, theirs: Array, levels: Iterable[list[Mistakes]]
