@@ -71,16 +71,12 @@ def test_classes_are_those_of_the_oracle():
     """The distribution over classes is Algorithm 9c's, on what Algorithm 9 has after line 9 (E20)."""
     fast = model(bert(), made=EClassifier(bert(), N_C=5))
     x, s = inputs(fast.config, 1, 6)
-    theta = oracle.Theta(
-        W_pool=fast.W_pool.weight.detach().numpy(),
-        b_pool=fast.W_pool.bias.detach().numpy(),
-        W_c=fast.W_c.weight.detach().numpy(),
-        b_c=fast.W_c.bias.detach().numpy(),
-    )
+    lines = (fast.W_pool, fast.W_c)
+    theta = [part.detach().numpy() for line in lines for part in (line.weight, line.bias)]
 
     p = fast(x, s)[0].softmax(-1).detach().numpy()
 
-    np.testing.assert_allclose(p, oracle.classification(encoded(fast, x, s), theta), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(p, oracle.classification(encoded(fast, x, s), *theta), rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("normalised", [True, False])

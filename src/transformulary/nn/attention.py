@@ -164,8 +164,7 @@ class MHAttention(nn.Module):
         if at is None:
             X, Z, at = self._alone(X, Z, real)
         Q, K, V = self._among(X, at, past) if Z is None else self._across(X, Z)
-        rule = self.mask if mask is None else mask if isinstance(mask, Mask) else Table(mask)
-        Q, scores = self.scores(Q, K, at.scores(rule, self.scale))
+        Q, scores = self.scores(Q, K, at.scores(rule(mask, self.mask), self.scale))
         Y = attend(Q, K, V, scores, self.dropout * self.training)
         out = self.W_o(Y.transpose(1, 2).flatten(2))
         return (out, weigh(Q, K, scores)) if weights else out
@@ -230,10 +229,14 @@ class Attention(nn.Module):
         places = among(real) if Z is None else across(real, X.shape[1])
         X, Z = (blank(X, real),) * 2 if Z is None else (X, blank(Z, real))
         Q, K, V = (line[:, None] for line in (self.W_q(X), self.W_k(Z), self.W_v(Z)))
-        rule = self.mask if mask is None else mask if isinstance(mask, Mask) else Table(mask)
-        scores = Scores(rule, places, Q.shape[-1] ** -0.5)
-        Y = attend(Q, K, V, scores, self.dropout * self.training)[:, 0]
-        return (Y, weigh(Q, K, scores)[:, 0]) if weights else Y
+        scores = Scores(rule(mask, self.mask), places, Q.shape[-1] ** -0.5)
+        V_tilde = attend(Q, K, V, scores, self.dropout * self.training)[:, 0]
+        return (V_tilde, weigh(Q, K, scores)[:, 0]) if weights else V_tilde
+
+
+def rule(mask: Mask | Tensor | None, usual: Mask) -> Mask:
+    """The mask of a call as a rule; the usual one where none is given."""
+    return usual if mask is None else mask if isinstance(mask, Mask) else Table(mask)
 
 
 def split(Y: Float[Tensor, "B ell rows"], d: int) -> Float[Tensor, "B H ell d"]:

@@ -189,7 +189,7 @@ def _encoder(x: Sequence[int], theta: Any, c: Any, s: Sequence[int] = ()) -> Non
         _index(segment, c.segments, f"s[{t}] =", f"the {c.segments} segments")
 
 
-def _classes(X: Any, theta: Any) -> None:
+def _classes(X: Any, W_pool: Any, b_pool: Any, W_c: Any, b_c: Any) -> None:
     if np.ndim(X) != 2 or not X.shape[1]:
         raise AlgorithmError(f"X has shape {np.shape(X)}: it is a matrix with one column per token, at least one.")
 

@@ -219,16 +219,17 @@ def ETransformer(x: Sequence[int], /, theta: Theta, c: ETransformerConfig, s: Se
 
 
 @algorithm("9c")
-def classification(X: Array, /, theta: Theta) -> Array:
-    """p_C <- classification(X | theta): a distribution over classes, from an encoded first token (BERT).
+def classification(X: Array, /, W_pool: Array, b_pool: Array, W_c: Array, b_c: Array) -> Array:
+    """p_C <- classification(X | W_pool, b_pool, W_c, b_c): a distribution over classes, from the first token (BERT).
 
-    X:      (d_e, ell)  what Algorithm 9 has after line 9
-    theta:  W_pool (d_e, d_e), b_pool (d_e), W_c (N_C, d_e), b_c (N_C)
+    X:               (d_e, ell)  what Algorithm 9 has after line 9
+    W_pool, b_pool:  (d_e, d_e), (d_e)
+    W_c, b_c:        (N_C, d_e), (N_C)
 
     Returns p_C (N_C).  The paper describes classification and has no algorithm for it (E20).
     """
-    e = tanh(theta.W_pool @ X[:, 0] + theta.b_pool)  # 1
-    p_C = softmax(theta.W_c @ e + theta.b_c)  # 2
+    e = tanh(W_pool @ X[:, 0] + b_pool)  # 1
+    p_C = softmax(W_c @ e + b_c)  # 2
     return p_C
 
 
