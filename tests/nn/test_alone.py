@@ -11,6 +11,7 @@ from torch import nn
 from transformulary import oracle
 from transformulary.errors import AlgorithmError, ConfigError
 from transformulary.nn import Attention, MHAttention, TransformerBlock
+from transformulary.nn.attention import layer
 from transformulary.paper import Causal, Full, LayerConfig, Local
 
 REAL = torch.tensor([[True, True, True, False, False], [True] * 5])
@@ -216,6 +217,21 @@ def test_impossible_layers(given, message):
     """What a layer alone cannot be is one clear error."""
     with pytest.raises(ConfigError, match=message):
         LayerConfig(d_e=8, **given)
+
+
+@pytest.mark.parametrize(
+    ("c", "widths", "message"),
+    [
+        (64, {}, "64 is no config: give a config alone, or name every size, d_e=64, H=4 for example"),
+        (LayerConfig(d_e=8, H=2), {"H": 4}, "a config and H are given"),
+        (None, {"hidden_size": 64, "H": 4}, "LayerConfig has no 'hidden_size'. The paper calls it d_e"),
+        (None, {"d_e": 64}, "LayerConfig cannot do without H"),
+    ],
+)
+def test_what_is_no_layer(c, widths, message):
+    """Sizes without names, a config with more sizes, names of others and missing sizes are one clear error each."""
+    with pytest.raises(ConfigError, match=message):
+        layer(c, widths)
 
 
 def test_an_unknown_order_or_dropout():

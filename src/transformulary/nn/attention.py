@@ -119,7 +119,7 @@ class MHAttention(nn.Module):
         **widths: Any,
     ) -> None:
         super().__init__()
-        c = c or LayerConfig(**widths)
+        c = layer(c, widths)
         self.mask, self.dropout = mask, probability(dropout)
         self.scale: float = choice("scale", c)(c)
         self.rows, self.widths = list(heights(c)), (c.d_attn, c.d_attn, c.d_mid)
@@ -232,6 +232,19 @@ class Attention(nn.Module):
         scores = Scores(rule(mask, self.mask), places, Q.shape[-1] ** -0.5)
         V_tilde = attend(Q, K, V, scores, self.dropout * self.training)[:, 0]
         return (V_tilde, weigh(Q, K, scores)[:, 0]) if weights else V_tilde
+
+
+def layer(c: Any, widths: dict[str, Any]) -> Widths:
+    """The config that was given, or the one of these fields.
+
+    Raises ConfigError where it is no config, or both were given, or there is no such layer.
+    """
+    if c is None:
+        return LayerConfig.from_dict(widths)
+    if not isinstance(c, Widths) or widths:
+        both = f"a config and {', '.join(widths)} are given" if widths else f"{c!r} is no config"
+        raise ConfigError(f"{both}: give a config alone, or name every size, d_e=64, H=4 for example.")
+    return c
 
 
 def rule(mask: Mask | Tensor | None, usual: Mask) -> Mask:

@@ -9,11 +9,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformulary.errors import ConfigError
-from transformulary.nn.attention import At, Known, MHAttention, blank
+from transformulary.nn.attention import At, Known, MHAttention, blank, layer
 from transformulary.nn.cache import FRESH, Memory
 from transformulary.nn.scores import Positional, Unbiased
 from transformulary.nn.slots import choice
-from transformulary.paper import Causal, Full, LayerConfig, Mask, TwoStacks, Widths
+from transformulary.paper import Causal, Full, Mask, TwoStacks, Widths
 
 Tokens = Float[Tensor, "B ell d_e"]
 
@@ -66,7 +66,7 @@ class TransformerBlock(nn.Module):
         **widths: Any,
     ) -> None:
         super().__init__()
-        c = c or LayerConfig(**widths)
+        c = layer(c, widths)
         if order not in ORDERS:
             raise ConfigError(f"order = {order!r} is none of {', '.join(ORDERS)}.")
         self.order = ORDERS[order]
