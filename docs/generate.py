@@ -22,13 +22,15 @@ sys.path.insert(0, str(ROOT / SOURCE.parent))  # whatever is installed, the docu
 
 #: Algorithm -> (file below SOURCE, name): what computes it in PyTorch.
 FAST = {
-    1: ("nn/dtransformer.py", "DTransformer"),
-    2: ("nn/positions.py", "Positions"),
-    3: ("nn/attention.py", "attend"),
-    4: ("nn/attention.py", "attend"),
+    1: ("nn/transformer.py", "Transformer"),
+    2: ("nn/slots.py", "POSITIONS"),
+    3: ("nn/attend.py", "attend"),
+    4: ("nn/attention.py", "Attention"),
     5: ("nn/attention.py", "MHAttention"),
     6: ("nn/slots.py", "TABLES"),
     7: ("nn/dtransformer.py", "DTransformer"),
+    8: ("nn/edtransformer.py", "EDTransformer"),
+    9: ("nn/etransformer.py", "ETransformer"),
     10: ("nn/dtransformer.py", "DTransformer"),
     13: ("train/dtraining.py", "DTraining"),
     14: ("generate/dinference.py", "DInference"),

@@ -13,6 +13,7 @@ from transformulary.paper import (
     Fixed,
     Full,
     Local,
+    PreEDTransformerConfig,
     Prefix,
     Strided,
 )
@@ -20,7 +21,7 @@ from transformulary.paper import (
 settings.register_profile("transformulary", deadline=None)  # the first call may import a large library
 settings.load_profile("transformulary")
 
-ARCHITECTURES = (DTransformerConfig, ETransformerConfig, EDTransformerConfig)
+ARCHITECTURES = (DTransformerConfig, ETransformerConfig, EDTransformerConfig, PreEDTransformerConfig)
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 rules = st.one_of(
@@ -86,10 +87,13 @@ def e_configs(draw):
 
 @st.composite
 def ed_configs(draw):
-    """Any small encoder-decoder."""
+    """Any small encoder-decoder, of Algorithm 8 or 8a."""
     positions = [kind for kind in SLOTS["positions"] if kind not in ("rotary", "relative")]
-    both = draw(shared(EDTransformerConfig, positions))
-    return EDTransformerConfig(**both, L_enc=draw(st.integers(1, 2)), L_dec=draw(st.integers(1, 3)))
+    kind, more = EDTransformerConfig, {}
+    if draw(st.booleans()):
+        kind, more = PreEDTransformerConfig, {"unembedding_scale": draw(st.sampled_from(["none", "sqrt"]))}
+    both = draw(shared(kind, positions))
+    return kind(**both, **more, L_enc=draw(st.integers(1, 2)), L_dec=draw(st.integers(1, 3)))
 
 
 configs = st.one_of(d_configs(), e_configs(), ed_configs())

@@ -26,6 +26,10 @@ ARGUMENTS = {
     "W_e": "theta.W_e",
     "W_p": "theta.W_p",
     "W_u": "theta.W_u",
+    "W_pool": "rng.normal(size=(config.d_e, config.d_e))",
+    "b_pool": "rng.normal(size=config.d_e)",
+    "W_c": "rng.normal(size=(3, config.d_e))",
+    "b_c": "rng.normal(size=3)",
     "W": "theta.W[0]",
     "W_qkv": "W_qkv(theta.W[0], 0, 0)",
     "gamma": "theta.gamma_1[0]",
@@ -73,6 +77,8 @@ CHOICES = {
     ("13u", "2"): 'optimiser="adam"',
     ("8", "3a"): "embedding_norm=True",
     ("8", "12a"): "embedding_norm=True",
+    ("8a", "3a"): "embedding_norm=True",
+    ("8a", "13a"): "embedding_norm=True",
     ("9", "2a"): "segments=2",
     ("9", "3a"): "embedding_norm=True",
     ("10", "3a"): "embedding_norm=True",
@@ -89,7 +95,7 @@ CHOICES = {
     **{("15", label): "top_k=3, top_p=0.5" for label in ("5a", "5b", "5c")},
 }
 SIZES = "N_V=8, ell_max=6, H=2, d_e=4, d_mlp=8"
-LAYERS = {"EDTransformerConfig": "L_enc=1, L_dec=1"}
+LAYERS = dict.fromkeys(("EDTransformerConfig", "PreEDTransformerConfig"), "L_enc=1, L_dec=1")
 DECODER = "DTransformerConfig"
 
 

@@ -11,7 +11,7 @@ from strategies import d_configs
 from transformulary.conform import compare, theta_of
 from transformulary.errors import ConfigError
 from transformulary.nn import DTransformer
-from transformulary.nn.positions import POSITIONS
+from transformulary.nn.slots import POSITIONS
 from transformulary.paper import DTransformerConfig
 
 config = DTransformerConfig(N_V=31, ell_max=10, L=2, H=3, d_e=12, d_mlp=20, eps=1e-5, activation="gelu_tanh", tied=True)

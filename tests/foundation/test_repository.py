@@ -61,6 +61,18 @@ def test_the_changelog_begins_with_this_version():
     assert versions[0] == transformulary.__version__
 
 
+def test_the_floor_is_what_is_promised():
+    """constraints-floor.txt, which `make floor` tests, pins the lowest versions that pyproject.toml admits."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = project["dependencies"] + [line for lines in project["optional-dependencies"].values() for line in lines]
+    pins = re.findall(r"^(\w+)==(\S+)$", (ROOT / "constraints-floor.txt").read_text(encoding="utf-8"), re.MULTILINE)
+
+    promised = {package: f"{lowest}.0".split(".")[:3] for package, lowest in (line.split(">=") for line in asked)}
+
+    assert "torch" in dict(pins)
+    assert {package: promised[package] for package, _ in pins} == {package: v.split(".") for package, v in pins}
+
+
 def test_every_dependency_is_pinned():
     """constraints.txt pins every package that pyproject.toml asks for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

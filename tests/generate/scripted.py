@@ -2,7 +2,7 @@
 
 import torch
 
-from transformulary.nn import DTransformer, Remember
+from transformulary.nn import DTransformer, Past
 from transformulary.paper import DTransformerConfig
 
 
@@ -15,7 +15,7 @@ class Script(DTransformer):
 
     def new_cache(self):
         """One memory, of which only the length is used."""
-        return [Remember()]
+        return Past(1)
 
     def forward(self, x, past):
         """Logits (1, ell, N_V)."""

@@ -57,7 +57,7 @@ def test_dropped_values_are_the_fast_models(mlp, monkeypatch):
         return X * kept[-1] / 0.5
 
     monkeypatch.setattr(torch.nn.Dropout, "forward", lambda self, X: drop(X))
-    monkeypatch.setattr(attention, "attend", lambda Q, K, V, mask, scale, dropout: attended(Q, K, V, mask, scale, drop))
+    monkeypatch.setattr(attention, "attend", lambda Q, K, V, scores, dropout: attended(Q, K, V, scores, drop))
     logits = model(torch.tensor([x[0]]))[0].T
 
     queue = []
@@ -68,10 +68,10 @@ def test_dropped_values_are_the_fast_models(mlp, monkeypatch):
     np.testing.assert_allclose(P, logits.softmax(0).detach().numpy(), rtol=1e-12)
 
 
-def attended(Q, K, V, mask, scale, drop):
+def attended(Q, K, V, scores, drop):
     """Attention with dropout, as equations."""
     t = torch.arange(Q.shape[-2])
-    S = (Q @ K.mT * scale).masked_fill(~mask(t[None, :], t[:, None]), -math.inf)
+    S = (Q @ K.mT * scores.scale).masked_fill(~scores.mask(t[None, :], t[:, None]), -math.inf)
     return drop(S.softmax(-1)) @ V
 
 

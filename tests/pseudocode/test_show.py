@@ -93,7 +93,7 @@ def test_a_choice_that_there_is_not(words, message, capsys):
     assert (2, ("", f"transformulary show: {message}\n")) == (main(["show", *words]), capsys.readouterr())
 
 
-LETTERED = "Published models add 2h, 2s, 2t, 2v, 4d, 4r, 6r, 13a, 13b, 13c, 13d, 13e, 13m, 13r, 13u."
+LETTERED = "Published models add 2h, 2s, 2t, 2v, 4d, 4r, 6r, 8a, 9c, 13a, 13b, 13c, 13d, 13e, 13m, 13r, 13u."
 
 
 @pytest.mark.parametrize(

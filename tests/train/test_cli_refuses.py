@@ -15,7 +15,7 @@ from transformulary.cli import main
 from transformulary.cli._progress import losses
 from transformulary.cli.train import NOTES
 from transformulary.files import claimed, write_atomically
-from transformulary.nn.positions import POSITIONS
+from transformulary.nn.slots import POSITIONS
 from transformulary.tokens import Tokenizer
 from transformulary.train import Evaluated, load_state
 
@@ -235,13 +235,12 @@ def test_a_full_disk_after_the_checkpoint(capsys, monkeypatch):
 
 
 def test_help_says_how_slots_are_typed(capsys):
-    """--help shows a mask as it is typed, offers the positions that can be trained, and what --absent replaces."""
+    """--help shows a mask as it is typed, names all positions, and what --absent replaces."""
     main(["train", "--help"])
 
     words = " ".join(capsys.readouterr().out.split())
     assert '--mask causal --mask "local(64)"' in words
     assert all(name in NOTES["positions"] for name in POSITIONS)
-    assert not any(name in NOTES["positions"] for name in ("relative", "bucketed"))
     assert "instead of the default: --absent b_q alone has an output bias b_u" in words
 
 

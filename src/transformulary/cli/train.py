@@ -55,7 +55,7 @@ NOTES = {
     "mask": 'which tokens a token looks at: causal, or for example "local(64)" (the nearest 64) or "local(8) | '
     'strided(8)"; repeat the option for a cycle that the layers go through: --mask causal --mask "local(64)"',
     "positions": "where tokens get their position from: learned, nowhere (none), a formula (sinusoid, "
-    "sinusoid_vaswani, sinusoid_halves, sinusoid_t2t), or inside attention (rotary)",
+    "sinusoid_vaswani, sinusoid_halves, sinusoid_t2t), or inside attention (rotary, relative, bucketed)",
     "absent": "a parameter that the model lacks, b_q for example; repeat the option for several. What is given stands "
     "instead of the default: --absent b_q alone has an output bias b_u, --absent b_q --absent b_u has neither",
 }

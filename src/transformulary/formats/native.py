@@ -12,6 +12,6 @@ KEYS = tuple(Key(f.name, f.name, NEEDED) for f in fields(DTransformerConfig))
 #: What config.json tells `transformers` about the folder.
 HARMLESS = frozenset({"bos_token_id", "dtype", "eos_token_id"})
 
-WEIGHTS = tuple(Rule(name, name) for name in TENSORS.values())
+WEIGHTS = tuple(Rule(name, name) for name in TENSORS[DTransformerConfig].values())
 
 NATIVE = Format("transformulary", keys=KEYS, weights=WEIGHTS, harmless=HARMLESS)

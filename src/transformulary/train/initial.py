@@ -14,7 +14,7 @@ def initial_model(config: DTransformerConfig, settings: TrainingSettings) -> DTr
     """A new model with the dropout, the seed and the scale of initial parameters that the settings name.
 
     Equal config and settings give equal parameters, and no random number of the caller is used.
-    Raises ConfigError for a config that only the oracle has, or that this machine has no memory for.
+    Raises ConfigError for a config that this machine has no memory for.
     """
     s = settings
     refuse_huge(config, s.precision)
