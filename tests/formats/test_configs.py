@@ -23,7 +23,8 @@ GGUF_GPT2 = {
     "gpt2.feed_forward_length": 7, "gpt2.attention.head_count": 2, "tensors": [],
 }  # fmt: skip
 NATIVE = DTransformerConfig(N_V=11, ell_max=9, L=2, H=2, d_e=8, d_mlp=7).to_dict()
-START = {"gguf llama": GGUF_LLAMA, "gguf gpt2": GGUF_GPT2, "transformulary": NATIVE}
+NANOGPT = {"n_layer": 2, "n_head": 2, "n_embd": 8, "block_size": 9, "vocab_size": 11, "bias": False}
+START = {"nanogpt": NANOGPT, "gguf llama": GGUF_LLAMA, "gguf gpt2": GGUF_GPT2, "transformulary": NATIVE}
 ODD = st.sampled_from([
     None, True, False, 0, 1, -1, 2, 1.5, 1e999, float("nan"), 10**30, "", "x", [], [1], {}, {"a": 1}, [[["global"], 1]],
     *ROPE.values(), {"rope_type": "yarn", "factor": 0}, {"rope_type": "yarn", "mscale": -1e9, "mscale_all_dim": -1e-9},

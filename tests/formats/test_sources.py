@@ -183,11 +183,34 @@ def deflated(path):
         archive.writestr("archive/data.pkl", b"\0" * 10**7)
 
 
+def twice(path):
+    torch.save({"a": torch.ones(1)}, path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("other/data.pkl", b"\x80\x02}.")
+
+
 def stretched(path):
     torch.save({"a": torch.zeros(1).expand(10**12)}, path)
 
 
+class Memory:
+    """What takes ten gigabytes when it is unpickled, by a class that PyTorch allows."""
+
+    def __reduce__(self):
+        return (bytearray, (10**10,))
+
+
+def bomb(path):
+    """A key made of two that are each made of two, sixty times: its hash would take for ever."""
+    doubled = b"".join(b"h" + bytes([i]) + b"h" + bytes([i]) + b"\x86q" + bytes([i + 1]) for i in range(60))
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", b"\x80\x02K\x00\x85q\x00" + doubled + b"}h\x3cK\x01s.")
+
+
 PICKLES = {
+    "memory": (lambda path: torch.save({"a": Memory()}, path), "holds more than tensors"),
+    "a key without end": (bomb, "holds more than tensors"),
+    "two programs": (twice, "holds more than tensors"),
     "code": (lambda path: torch.save({"a": Exploit()}, path), "more than tensors, or is damaged: it is not read, no"),
     "a plain pickle": (lambda path: path.write_bytes(pickle.dumps({"a": 1})), "damaged, or older than PyTorch 1.6"),
     "an old one": (
@@ -195,7 +218,7 @@ PICKLES = {
     ),
     "no tensors": (lambda path: torch.save([1, 2], path), "holds list, not tensors"),
     "a number": (lambda path: torch.save({"a": 1}, path), "a is int, not a plain tensor"),
-    "sparse": (lambda path: torch.save({"a": torch.eye(2).to_sparse()}, path), "a is Tensor, not a plain tensor"),
+    "sparse": (lambda path: torch.save({"a": torch.eye(2).to_sparse()}, path), "holds more than tensors"),
     "stretched": (stretched, "in a layout that no parameter has"),
     "complex": (lambda path: torch.save({"a": torch.ones(2, dtype=torch.complex64)}, path), "complex64 numbers"),
     "packed": (deflated, "packed as torch.save never packs"),

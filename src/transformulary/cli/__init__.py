@@ -37,7 +37,7 @@ READING = VERBS["Read the algorithms"]
 MOST = 1000
 
 #: What a verb that runs a model takes for one: all that `formats.open_source` finds.
-MODEL_HELP = "a model: a folder, a file (GGUF too), or the name of one in the Hugging Face cache"
+MODEL_HELP = "a model: a folder, a file (GGUF too), a name in the Hugging Face cache, or hf://org/name to download it"
 
 HEAD = """\
 usage: transformulary VERB ...      (`tfy` for short)

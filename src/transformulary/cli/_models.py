@@ -10,8 +10,8 @@ from transformulary.errors import ConfigError
 from transformulary.paper import Config, preset
 from transformulary.paper.presets import Preset
 
-HELP = "a preset or an architecture that `transformulary presets` lists, a folder, a config.json, or a name in the \
-Hugging Face cache (org/name)"
+HELP = "a preset or an architecture that `transformulary presets` lists, a folder, a config.json, a name in the \
+Hugging Face cache (org/name), or hf://org/name on its hub"
 
 
 @dataclass(frozen=True)

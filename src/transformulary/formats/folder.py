@@ -19,9 +19,10 @@ from transformulary.formats.llama import LLAMA
 from transformulary.formats.marian import MARIAN
 from transformulary.formats.mistral import MISTRAL
 from transformulary.formats.names import TIED, member, place
+from transformulary.formats.nanogpt import NANOGPT
 from transformulary.formats.native import NATIVE
 from transformulary.formats.qwen2 import QWEN2, QWEN3
-from transformulary.formats.sources import Source, config_file, open_source
+from transformulary.formats.sources import Source, config_file, holds_config, open_source
 from transformulary.formats.strict import read_json
 from transformulary.paper import Config, DTransformerConfig
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 #: In the order of preference: a model is saved in the first format that can express its config.
 FORMATS = (GPT2, GPT_NEO, LLAMA, MISTRAL, QWEN2, QWEN3, NATIVE)
 #: Those that can be read.
-READABLE = (*FORMATS, GGUF_GPT2, GGUF_LLAMA)
+READABLE = (*FORMATS, NANOGPT, GGUF_GPT2, GGUF_LLAMA)
 #: No size but the number of layers is larger.
 MOST_ELEMENTS = 10**9
 #: Those whose config can be read, and their weights not yet.
@@ -85,7 +86,7 @@ def config_of(where: str | Path) -> Config:
     without weights nothing else would contradict them.
     """
     file = config_file(where)
-    config = describe(file).config if file.suffix == ".gguf" else understood(read_json(file), file)[1]
+    config = describe(file).config if holds_config(file) else understood(read_json(file), file)[1]
     for name in (f.name for f in fields(config) if f.type == "int"):
         most = MOST if name.startswith("L") else MOST_ELEMENTS
         if getattr(config, name) > most:

@@ -51,7 +51,7 @@ def read(path: Path) -> Source:
                 f"{path} and the other {count - 1} files hold {len(tensors)} tensors, and the first says "
                 f"{fields.get('split.tensors.count')}: they do not belong together."
             )
-    return Source(path, path.parent, _config(fields, tensors), tensors, vocabulary)
+    return Source(path, path, _config(fields, tensors), tensors, vocabulary)
 
 
 def _parts(path: Path, count: int) -> list[Path]:
