@@ -110,10 +110,7 @@ WRONG = {
     "a key nobody knows": ({"model_args": SIZES | {"bias": True, "rope": 1}}, "rope = 1 has no rule"),
     "no size": ({"model_args": {"bias": True, "n_embd": 8}}, "vocab_size is missing"),
     "no width": (
-        {"model_args": {"vocab_size": 1, "block_size": 1, "n_layer": 1, "n_head": 1}},
-        "n_embd makes no sense",
-    ),
-        {"model_args": {"vocab_size": 1, "block_size": 1, "n_layer": 1, "n_head": 1}},
+        {"model_args": {"vocab_size": 1, "block_size": 1, "n_layer": 1, "n_head": 1, "bias": True}},
         "n_embd makes no sense",
     ),
     "no tensors": ({"model": 1}, "holds int, not tensors"),
