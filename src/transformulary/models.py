@@ -9,7 +9,7 @@ generation_config.json  how to generate by default
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,23 +19,34 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from transformulary.files import write_atomically
+from transformulary.errors import ConfigError
+from transformulary.files import new_folder, write_atomically
 from transformulary.formats import (
+    INDEX,
+    READERS,
     TIED,
     Described,
+    Format,
     apart,
     describe,
     format_for,
+    is_copied,
     parts,
     read_json,
     reader,
     unwrapped,
+    written_as,
 )
 from transformulary.nn import DTransformer
+from transformulary.paper import DTransformerConfig
 from transformulary.tokens import Tokenizer, load_tokenizer
 
 #: The types in which parameters may be stored.
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+#: The same by the names of PyTorch.
+PRECISIONS = {str(dtype).removeprefix("torch."): dtype for dtype in DTYPES.values()}
+#: The content of files by their names.
+Files = dict[str, bytes | str]
 
 
 @dataclass(frozen=True)
@@ -45,11 +56,21 @@ class Loaded:
     model       in the precision in which it is stored, not training
     tokenizer   None where the folder, or the GGUF file, has none that we read
     generation  the content of generation_config.json, in its own words; empty where there is none
+    described   what it was loaded from, and by which tables
     """
 
     model: DTransformer
     tokenizer: Tokenizer | None
     generation: dict[str, Any]
+    described: Described
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model as it is now, in the format that it came from, with the files of its vocabulary as they are.
+
+        Each file is replaced whole, as in `models.save`.
+        """
+        config, dtype = self.model.config, str(self.model.W_e.weight.dtype).removeprefix("torch.")
+        _write(Path(folder), _converted(self.described, _named(self.model), written_as(self.described, config), dtype))
 
 
 def load(where: str | Path) -> Loaded:
@@ -63,12 +84,12 @@ def load(where: str | Path) -> Loaded:
             rule, or the tokenizer is not the one that the model was saved with; the message names file and tensor.
     """
     described = describe(where)
-    folder = described.source.folder
-    generation = folder / "generation_config.json"
+    generation = described.source.folder / "generation_config.json"
     return Loaded(
         model=_load_model(described),
         tokenizer=load_tokenizer(described),
         generation=read_json(generation) if generation.is_file() else {},
+        described=described,
     )
 
 
@@ -89,19 +110,54 @@ def save(
         tokenizer: the one that the model was trained with; its hash is stored, so that no other is taken for it.
         generation: further keys of generation_config.json, `temperature` say.
     """
-    folder, model = Path(folder), bare(model)
+    model = bare(model)
     form = format_for(model.config)
     ends = {"bos_token_id": tokenizer and tokenizer.bos_token, "eos_token_id": tokenizer and tokenizer.eos_token}
     about = {"dtype": str(model.W_e.weight.dtype).removeprefix("torch."), **ends}
     theirs = form.write_config(model.config) | about | {"transformulary": {"tokenizer": tokenizer and tokenizer.hash}}
-    config = folder / "config.json"
-    if config.is_file() and config.read_text(encoding="utf-8", errors="replace") != _json(theirs):
-        config.unlink()
-    if tokenizer:
-        tokenizer.save(folder)
-    write_atomically(folder / "generation_config.json", _json({**ends, **(generation or {})}))
-    write_atomically(folder / "model.safetensors", to_bytes(dict(_stored(model)), {"format": "pt"}))
-    write_atomically(config, _json(theirs))
+    files = tokenizer.files() if tokenizer else {}
+    files |= {"generation_config.json": _json({**ends, **(generation or {})})}
+    _write(Path(folder), files | _model_files(form, model.config, _named(model), theirs))
+
+
+def convert(
+    where: str | Path,
+    out: str | Path,
+    to: str | None = None,
+    dtype: str | None = None,
+    overwrite: bool = False,
+) -> Described:
+    """Write a checkpoint anew, whole or not at all: the same numbers, the same vocabulary, in files of today.
+
+    Args:
+        where: all that `open_source` finds.
+        out: a new or empty folder.
+        to: the `model_type` of another format that can say the same; None is the format that it has, or, where that is
+            only read, the first that can.
+        dtype: float64, float32, float16 or bfloat16; None keeps the one that it has.
+        overwrite: `out` may hold a model, which is replaced.
+
+    Returns what is at `out` now.
+
+    Raises:
+        ConfigError: there is no such format, or it cannot express this model; no such dtype, or one in which a number
+            would become infinite.
+        CheckpointError: as `load` does.
+        DataError: `out` holds something.
+    """
+    described = describe(where)
+    form = written_as(described, described.config, to)
+    if dtype is not None and dtype not in PRECISIONS:
+        raise ConfigError(f"dtype = {dtype!r} is none of {', '.join(PRECISIONS)}.")
+    stored = PRECISIONS[dtype or str(DTYPES[described.dtype]).removeprefix("torch.")]
+    tensors = {name: _in(stored, name, tensor) for name, tensor in _tensors(described).items()}
+    files = _converted(described, tensors, form, str(stored).removeprefix("torch."))
+    if overwrite and (Path(out) / "config.json").is_file():
+        _write(Path(out), files, replace=True)
+    else:
+        with new_folder(out) as folder:
+            _write(folder, files)
+    return describe(out)
 
 
 def bare(model: nn.Module) -> DTransformer:
@@ -113,21 +169,69 @@ def bare(model: nn.Module) -> DTransformer:
     return model
 
 
-def _stored(model: DTransformer) -> Iterator[tuple[str, Tensor]]:
-    """(their name, tensor) of what a file holds."""
-    config = model.config
-    ours = apart(config, {unwrapped(name): tensor for name, tensor in model.state_dict().items()})
-    for name, tensor in format_for(config).stored(config, ours, torch.cat):
-        yield name, tensor.contiguous().cpu()
+def _named(model: nn.Module) -> dict[str, Tensor]:
+    """The model's tensors by our names."""
+    model = bare(model)
+    return apart(model.config, {unwrapped(name): tensor for name, tensor in model.state_dict().items()})
+
+
+def _model_files(form: Format, config: DTransformerConfig, tensors: Mapping[str, Tensor], theirs: Any) -> Files:
+    stored = {name: tensor.contiguous().cpu() for name, tensor in form.stored(config, tensors, torch.cat)}
+    return {"model.safetensors": to_bytes(stored, {"format": "pt"}), "config.json": _json(theirs)}
+
+
+def _converted(described: Described, tensors: Mapping[str, Tensor], form: Format, dtype: str) -> Files:
+    """The files of a checkpoint with these tensors: its vocabulary and its settings are copied as they are."""
+    source = described.source
+    files: Files = {path.name: path.read_bytes() for path in sorted(source.folder.iterdir()) if is_copied(path)}
+    about: dict[str, Any] = {"dtype": dtype}
+    if source.vocabulary and (tokenizer := load_tokenizer(described)):  # inside the file of the parameters
+        ends = {"bos_token_id": tokenizer.bos_token, "eos_token_id": tokenizer.eos_token}
+        files |= tokenizer.files() | {"generation_config.json": _json(ends)}
+        about |= ends
+    theirs = described.format.kept(source.config, form) | about
+    return files | _model_files(form, described.config, tensors, form.write_config(described.config) | theirs)
+
+
+def _write(folder: Path, files: Files, replace: bool = False) -> None:
+    """Write the files, config.json last; one that says something else goes first, so that nothing is half a model.
+
+    replace: what else a model is made of, and lies there, goes too.
+    """
+    config = folder / "config.json"
+    if config.is_file() and config.read_text(encoding="utf-8", errors="replace") != files["config.json"]:
+        config.unlink()
+    for path in sorted(folder.iterdir()) if replace else []:
+        if path.name not in files and (is_copied(path) or path.suffix in READERS or path.name.endswith(INDEX)):
+            path.unlink()
+    for name in sorted(files, key="config.json".__eq__):
+        write_atomically(folder / name, files[name])
+
+
+def _tensors(described: Described) -> dict[str, Tensor]:
+    """Every tensor of a checkpoint by our names, a tied one once."""
+    read, dtype = reader(described), DTYPES[described.dtype]
+    twins = TIED if described.config.tied else {}
+    return {name: torch.tensor(read(name), dtype=dtype) for name in described.plan if name not in twins}
+
+
+def _in(dtype: torch.dtype, name: str, tensor: Tensor) -> Tensor:
+    """The tensor in another precision.  Raises ConfigError where a number is too large for it."""
+    found = tensor.to(dtype)
+    if (found.isinf() & ~tensor.isinf()).any():
+        raise ConfigError(
+            f"{name} has {float(tensor.abs().max()):.4g}, and {str(dtype).removeprefix('torch.')} ends at "
+            f"{torch.finfo(dtype).max:.4g}: it would become infinite. Take another dtype."
+        )
+    return found
 
 
 def _load_model(described: Described) -> DTransformer:
-    read, config = reader(described), described.config
-    with torch.device("meta"), Undrawn():  # shapes only: nothing takes memory before the file has been found right
+    tensors, config = _tensors(described), described.config
+    with torch.device("meta"), Undrawn():  # shapes only
         model = DTransformer(config)
-    dtype = DTYPES[described.dtype]
     state = {
-        name: nn.Parameter(torch.cat([torch.tensor(read(part), dtype=dtype) for part in parts(name)]))
+        name: nn.Parameter(torch.cat([tensors.pop(part) for part in parts(name)]))
         for name in model.state_dict()
         if not (config.tied and name in TIED)
     }

@@ -9,6 +9,7 @@ import pytest
 from formats.theirs import made
 from transformulary.errors import CheckpointError, MissingExtra
 from transformulary.formats import config_of, hub, open_source
+from transformulary.formats.sources import COPIED
 from transformulary.models import load
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
@@ -159,6 +160,6 @@ def test_without_the_library(monkeypatch):
 )
 def test_what_is_needed(files, wanted):
     """One form of the parameters, at the top of the repository; what makes a vocabulary; nothing else."""
-    found = list(hub.needed(files, ("model.safetensors", "pytorch_model.bin")))
+    found = list(hub.needed(files, COPIED, ("model.safetensors", "pytorch_model.bin")))
 
     assert found == (wanted or ["merges.txt", "source.spm", "spiece.model"])

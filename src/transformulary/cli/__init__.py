@@ -27,7 +27,7 @@ from transformulary.errors import DataError, UserError
 VERBS = {
     "Start here": ("demo",),
     "Read the algorithms": ("show", "describe", "diff", "symbols", "presets"),
-    "Train and run a model": ("train", "generate", "tokens"),
+    "Train and run a model": ("train", "generate", "tokens", "convert"),
     "Look inside": ("attention", "trace"),
     "Find what is wrong": ("conform", "vectors"),
 }

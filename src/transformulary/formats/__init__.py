@@ -14,17 +14,20 @@ from transformulary.formats.folder import (
     theta_source,
     theta_stored,
     understood,
+    written_as,
 )
 from transformulary.formats.format import Format, Key, Origin, Rule, Transposed, unwrapped
 from transformulary.formats.generation import Defaults
 from transformulary.formats.header import Entry, read_header, read_metadata
 from transformulary.formats.names import TIED, apart, member, parts, place, shapes
-from transformulary.formats.sources import Source, Stored, open_source
+from transformulary.formats.sources import INDEX, READERS, Source, Stored, is_copied, open_source
 from transformulary.formats.strict import read_json
 
 __all__ = [
     "FORMATS",
+    "INDEX",
     "READABLE",
+    "READERS",
     "TIED",
     "Defaults",
     "Described",
@@ -40,6 +43,7 @@ __all__ = [
     "config_of",
     "describe",
     "format_for",
+    "is_copied",
     "member",
     "open_source",
     "parts",
@@ -53,4 +57,5 @@ __all__ = [
     "theta_stored",
     "understood",
     "unwrapped",
+    "written_as",
 ]

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformulary.errors import CheckpointError
+from transformulary.errors import CheckpointError, ConfigError
 from transformulary.formats.bert import BERT
 from transformulary.formats.format import Format, Origin
 from transformulary.formats.gguf_models import GGUF_GPT2, GGUF_LLAMA
@@ -115,6 +115,22 @@ def understood(theirs: dict[str, Any], file: object) -> tuple[Format, Config]:
 def format_for(config: DTransformerConfig) -> Format:
     """The first format that reads back exactly this config from what it writes; our own always does."""
     return next(known for known in FORMATS if known.expresses(config))
+
+
+def written_as(described: Described, config: DTransformerConfig, to: str | None = None) -> Format:
+    """The format in which a checkpoint is saved: `to`, or the one that it has, or the first that can say the same.
+
+    Raises ConfigError: there is no format `to` that is written, or it cannot express the config.
+    """
+    if to is None:
+        own = described.format
+        return own if own in FORMATS and own.expresses(config) else format_for(config)
+    form = next((known for known in FORMATS if known.model_type == to), None)
+    if form is None:
+        raise ConfigError(f"no format {to!r} is written, only {', '.join(known.model_type for known in FORMATS)}.")
+    if why := form.lacks(config):
+        raise ConfigError(f"{described.source.path} cannot be written as {to}: {why}")
+    return form
 
 
 def theta_source(source: Source) -> tuple[DTransformerConfig, Callable[[str, str], NDArray[np.float64]]]:

@@ -199,10 +199,24 @@ class Format:
 
     def expresses(self, config: DTransformerConfig) -> bool:
         """True where what would be written reads back as the same config."""
+        return self.lacks(config) is None
+
+    def lacks(self, config: DTransformerConfig) -> str | None:
+        """What of a config the format has no words for; None if it has them all."""
+        if not isinstance(config, self.kind):
+            return f"it has no words for a {type(config).__name__}."
         try:
-            return self.read_config(self.write_config(config)) == config
-        except ConfigError:
-            return False
+            again = self.read_config(self.write_config(config)).to_dict()
+        except ConfigError as error:
+            return str(error)
+        ours = config.to_dict()
+        lost = [name for name in ours if ours[name] != again[name]]
+        return f"it has no word for {lost[0]} = {ours[lost[0]]!r}, only for {again[lost[0]]!r}." if lost else None
+
+    def kept(self, theirs: dict[str, Any], other: Format) -> dict[str, Any]:
+        """The keys of a config.json that change no number, as far as the format in which it is saved knows them."""
+        names = self.harmless & other.harmless - WRITTEN_ANEW | OUR_KEYS - {"model_type"}
+        return {name: value for name, value in theirs.items() if name in names}
 
     def origins(self, config: DTransformerConfig) -> Iterator[tuple[str, Origin]]:
         """(one of our names, where the table says that it is stored), for every tensor that the model has."""
@@ -272,6 +286,8 @@ class Format:
 
 #: What we add to any format's config.json: facts about the folder, none about the mathematics.
 OUR_KEYS = frozenset({"model_type", "transformulary"})
+#: What is said of the parameters as they are saved.
+WRITTEN_ANEW = frozenset({"architectures", "dtype", "torch_dtype"})
 
 
 def _fields(key: Key | Keys, theirs: dict[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,6 @@ from transformulary.errors import CheckpointError, require
 
 #: What a name begins with that may be downloaded: `hf://org/name`, or a version of it, `hf://org/name@v1.0`.
 SCHEME = "hf://"
-#: The files of a model beside its parameters: configs and whatever a vocabulary is made of.
-BESIDE = re.compile(r"[^/]+\.(json|jinja|spm|model)|(vocab|merges)\.txt")
 
 
 def cached(name: str) -> Path:
@@ -45,11 +43,12 @@ def _cache() -> Path:
     return Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()
 
 
-def download(url: str, parameters: Sequence[str]) -> Path:
+def download(url: str, beside: re.Pattern[str], parameters: Sequence[str]) -> Path:
     """The folder in the cache into which a model of the hub has been downloaded; what is there already stays.
 
     Args:
         url: hf://org/name, or hf://org/name@version.
+        beside: the names of the files that are wanted besides config.json.
         parameters: how its parameters may be called, the preferred first; only those are fetched, and no others.
 
     Raises:
@@ -62,7 +61,7 @@ def download(url: str, parameters: Sequence[str]) -> Path:
     name, _, version = url.removeprefix(SCHEME).partition("@")
     try:
         known = huggingface_hub.HfApi().model_info(name, revision=version or None, timeout=10).siblings or []
-        wanted = list(needed((file.rfilename for file in known), parameters))
+        wanted = list(needed((file.rfilename for file in known), beside, parameters))
         folder = huggingface_hub.snapshot_download(
             name, revision=version or None, cache_dir=_cache(), allow_patterns=wanted
         )
@@ -75,10 +74,10 @@ def download(url: str, parameters: Sequence[str]) -> Path:
     return Path(folder)
 
 
-def needed(files: Iterable[str], parameters: Iterable[str]) -> Iterable[str]:
-    """Of all files of a repository: configs, vocabulary, and its parameters in one form only, whole or in shards."""
+def needed(files: Iterable[str], beside: re.Pattern[str], parameters: Iterable[str]) -> Iterable[str]:
+    """Of all files of a repository: config, vocabulary, and its parameters in one form only, whole or in shards."""
     files = set(files)
-    yield from sorted(file for file in files if BESIDE.fullmatch(file) and not file.endswith(".index.json"))
+    yield from sorted(file for file in files if file == "config.json" or beside.fullmatch(file))
     for name in parameters:
         stem, _, kind = name.rpartition(".")
         form = re.compile(rf"{re.escape(stem)}(-\d+-of-\d+)?\.{kind}(\.index\.json)?")

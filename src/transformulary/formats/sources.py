@@ -126,6 +126,11 @@ def read_gguf(path: Path) -> Source:
 
 #: The second and later files of a split model.
 LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
+#: The files beside the parameters that are the same whatever these are called: vocabulary, settings of generation.
+COPIED = re.compile(
+    r"(generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab|encoder|chat_template)\.json"
+    r"|(vocab|merges)\.txt|vocab\.bpe|chat_template\.jinja|[\w.]+\.(spm|model)"
+)
 #: How the index of shards ends.
 INDEX = ".index.json"
 #: How a folder calls its parameters, the preferred first.
@@ -178,11 +183,16 @@ def holds_config(path: Path) -> bool:
     return path.suffix in (".gguf", ".pt")
 
 
+def is_copied(path: Path) -> bool:
+    """Whether a file is one of those that stay the same when the parameters are saved anew."""
+    return path.is_file() and COPIED.fullmatch(path.name) is not None
+
+
 def _existing(where: str | Path, weights: bool = True) -> Path:
     if where == "":
         raise CheckpointError("the name of the model is empty. Name its folder or file; . is the current folder.")
     if str(where).startswith(hub.SCHEME):
-        return hub.download(str(where), STORED if weights else ())
+        return hub.download(str(where), COPIED, STORED if weights else ())
     return Path(where) if Path(where).exists() else hub.cached(str(where))
 
 

@@ -96,11 +96,18 @@ class Tokenizer:
         """
         return cls(*gguf.read(meta))
 
-    def save(self, folder: str | Path) -> None:
-        """Write `tokenizer.json` and `tokenizer_config.json`, as the `transformers` library reads them."""
+    def files(self) -> dict[str, str | bytes]:
+        """The content of `tokenizer.json` and `tokenizer_config.json`, as the `transformers` library reads them."""
         config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **self.special}
-        write_atomically(Path(folder) / "tokenizer.json", self.pipeline.to_str(pretty=True) + "\n")
-        write_atomically(Path(folder) / "tokenizer_config.json", json.dumps(config, indent=2) + "\n")
+        return {
+            "tokenizer.json": self.pipeline.to_str(pretty=True) + "\n",
+            "tokenizer_config.json": json.dumps(config, indent=2) + "\n",
+        }
+
+    def save(self, folder: str | Path) -> None:
+        """Write `files` to a folder."""
+        for name, content in self.files().items():
+            write_atomically(Path(folder) / name, content)
 
     @cached_property
     def hash(self) -> str:
