@@ -8,9 +8,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from nn.models import tokens
+from transformulary.cli import main
 from transformulary.errors import CheckpointError
 from transformulary.formats import config_of, format_for, open_source
 from transformulary.models import load, save
+from transformulary.tokens import Tokenizer
+from transformulary.tokens.kinds import characters
 
 SIZES = {"n_layer": 2, "n_head": 2, "n_embd": 8, "block_size": 9, "vocab_size": 11, "dropout": 0.1}
 
@@ -137,3 +140,14 @@ def test_a_config_beside_means_another_model(tmp_path):
         open_source(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
     assert "gpt2" == open_source(tmp_path).config["model_type"]
+
+
+def test_its_vocabulary_is_not_opened(tmp_path, capsys):
+    """meta.pkl may run code: it is not read, and the message says so; a tokenizer.json beside it serves."""
+    saved(NanoGPT(**SIZES, bias=True), tmp_path)
+    (tmp_path / "meta.pkl").write_bytes(b"cos\nabort\n(tR.")
+
+    assert 2 == main(["generate", str(tmp_path), "--prompt", "a"])
+    assert "meta.pkl is a pickle, which could run code, and is not opened" in capsys.readouterr().err
+    Tokenizer(characters(["abcdefghijk"], None, ()), {}).save(tmp_path)
+    assert 0 == main(["generate", str(tmp_path), "--prompt", "a", "--tokens", "3", "--seed", "1"])

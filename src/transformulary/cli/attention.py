@@ -34,10 +34,11 @@ def run(args: argparse.Namespace) -> int:
 
     suffix(args.out)  # a wrong name is told before the model is loaded
     from transformulary.models import load
+    from transformulary.tokens import why_none
 
     loaded = load(args.model)
     if loaded.tokenizer is None:
-        raise CheckpointError(f"{args.model} has no tokenizer: without its vocabulary a prompt has no token ids.")
+        raise CheckpointError(why_none(loaded.described))
     view = attention(loaded.model, loaded.tokenizer, args.prompt, args.bos).only(args.layer, args.head)
     view.save(args.out)
     told = {"file": str(args.out), "tokens": view.tokens, "layers": list(view.layers), "heads": list(view.heads)}

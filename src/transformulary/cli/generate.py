@@ -14,11 +14,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from transformulary.cli import MODEL_HELP
-from transformulary.errors import CheckpointError, require
+from transformulary.errors import CheckpointError, ConfigError, require
 
 if TYPE_CHECKING:
     from transformulary.generate import Continuation
     from transformulary.models import Loaded
+    from transformulary.tokens import Tokenizer
 
 #: How many tokens are generated at most where nobody says.
 TOKENS = 200
@@ -29,6 +30,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL", help=MODEL_HELP)
     add("--prompt", default="", metavar="TEXT", help="the text to continue (default: '', the beginning of a text)")
+    add(
+        "--chat",
+        action="store_true",
+        help="the prompt is a message: the model's chat template is put around it (default: no)",
+    )
+    add("--system", metavar="TEXT", help="with --chat: a message of the role system before it (default: none)")
     add("--tokens", type=int, metavar="N", help=f"how many tokens to generate at most (default: {TOKENS})")
     add(
         "--temperature",
@@ -76,11 +83,12 @@ def run(args: argparse.Namespace) -> int:
 def _continuation(loaded: "Loaded", args: argparse.Namespace) -> "Continuation":
     from transformulary.formats import Defaults
     from transformulary.generate import Continuation, Sampling
+    from transformulary.tokens import why_none
 
+    if args.system is not None and not args.chat:
+        raise ConfigError("--system is a message; say --chat as well.")
     if loaded.tokenizer is None:
-        raise CheckpointError(
-            f"{args.model} has no tokenizer.json, so a text has no token ids. Put it beside the model."
-        )
+        raise CheckpointError(why_none(loaded.described))
     N_V, where = loaded.model.config.N_V, f"{args.model}/generation_config.json"
     defaults = Defaults.read(loaded.generation, N_V, where)
     ell_gen = TOKENS if defaults.ell_gen is None else defaults.ell_gen
@@ -90,7 +98,7 @@ def _continuation(loaded: "Loaded", args: argparse.Namespace) -> "Continuation":
     continuation = Continuation(
         loaded.model,
         loaded.tokenizer,
-        args.prompt,
+        _conversation(loaded.tokenizer, args) if args.chat else args.prompt,
         ell_gen,
         sampling,
         seed=args.seed,
@@ -101,6 +109,15 @@ def _continuation(loaded: "Loaded", args: argparse.Namespace) -> "Continuation":
     )
     _note(loaded, len(continuation.prompt) + ell_gen)
     return continuation
+
+
+def _conversation(tokenizer: "Tokenizer", args: argparse.Namespace) -> list[int]:
+    from transformulary.tokens import chat
+
+    if args.bos is not None:
+        raise ConfigError("--bos and --no-bos say how a text begins; with --chat the model's chat template says it.")
+    messages = [("system", args.system)] if args.system is not None else []
+    return chat(tokenizer, [{"role": role, "content": text} for role, text in [*messages, ("user", args.prompt)]])
 
 
 def _note(loaded: "Loaded", ell: int) -> None:

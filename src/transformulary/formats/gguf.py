@@ -83,7 +83,7 @@ def _read(path: Path) -> tuple[Fields, dict[str, Stored], Callable[[], Fields]]:
 
     def vocabulary() -> Fields:
         with _damaged(path):
-            about = [name for name in reader.fields if name.startswith(VOCABULARY)]
+            about = [name for name in reader.fields if name.startswith("tokenizer.")]
             return {name.removeprefix(VOCABULARY): reader.fields[name].contents() for name in about}
 
     return fields, {tensor.name: _stored(path, tensor) for tensor in reader.tensors}, vocabulary
