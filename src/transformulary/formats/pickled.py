@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import pickletools
 import zipfile
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from pickle import UnpicklingError
@@ -12,6 +14,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from transformulary.errors import CheckpointError, require
+from transformulary.formats.programs import made
 from transformulary.formats.sources import Content, Stored
 
 #: What PyTorch calls the types of numbers -> what safetensors does.
@@ -23,25 +26,29 @@ TYPES = {
 ALLOWED = {"collections OrderedDict", "torch._utils _rebuild_tensor_v2", "torch._utils _rebuild_parameter"}
 #: A larger list of names is no model's; the numbers are beside it.
 MOST_BYTES = 2**26
-#: Sizes, strides and where the numbers are: a tensor has a dozen.
-LARGEST_TUPLE = 1000
+#: The pickles of a file from before PyTorch 1.6.
+OLD = ("its mark", "its version", "the machine", "the tensors", "the names of their numbers")
 
 
 def read(path: Path) -> Content:
-    """{name: tensor} of a file that torch.save has written, mapped into memory, and no code in it is run.
+    """{name: tensor} of a file that torch.save has written, and no code in it is run.
+
+    The numbers are mapped from the file into memory, unless it is from before PyTorch 1.6.
 
     nanoGPT's ckpt.pt has its tensors in "model" and its config in "model_args"; what else it holds is left there.
 
     Raises:
-        CheckpointError: it is damaged, holds anything but named tensors, or is older than PyTorch 1.6.
+        CheckpointError: it is damaged, or holds anything but named tensors.
         MissingExtra: PyTorch is not installed.
     """
     require("torch", "torch", f"reading {path.name}")
     import torch
 
-    _check(path)
+    archive = zipfile.is_zipfile(path)
+    for program in _programs(path) if archive else _old_programs(path):
+        _check(path, program)
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=archive)
     except UnpicklingError:
         raise _refused(path) from None
     except Exception as error:  # a damaged file raises whatever its bytes happen to make of the reader
@@ -60,8 +67,11 @@ def _refused(path: Path) -> CheckpointError:
     return CheckpointError(f"{path} holds more than tensors, or is damaged: it is not read, no code is run.")
 
 
-def _check(path: Path) -> None:
-    """What it takes to read the file is bounded by its size: nothing is packed, and nothing but tensors is made."""
+def _programs(path: Path) -> Iterator[bytes]:
+    """The pickle in a zip archive, whose members are stored as they are: reading takes no more than the file's size.
+
+    Raises CheckpointError: it is packed, or no such archive.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
@@ -70,51 +80,39 @@ def _check(path: Path) -> None:
             programs = [m for m in members if m.filename.endswith("data.pkl") and m.file_size <= MOST_BYTES]
             program = archive.read(programs[0]) if len(programs) == 1 and not packed else b""
     except (zipfile.BadZipFile, ValueError, NotImplementedError):
-        raise CheckpointError(
-            f"{path} is damaged, or older than PyTorch 1.6 (2020): load it and save it again with today's PyTorch."
-        ) from None
+        raise _refused(path) from None
     if packed:
         raise CheckpointError(f"{path} is packed as torch.save never packs: it would take more memory than its size.")
+    yield program
+
+
+def _old_programs(path: Path) -> Iterator[bytes]:
+    """The pickles at the beginning of a file from before PyTorch 1.6; its numbers come after them."""
+    with path.open("rb") as file:
+        content = io.BytesIO(file.read(MOST_BYTES))
+    for _ in OLD:
+        begin = content.tell()
+        try:
+            deque(pickletools.genops(content), 0)
+        except Exception:  # a damaged file raises whatever its bytes happen to make of the reader
+            raise _refused(path) from None
+        yield content.getvalue()[begin : content.tell()]
+
+
+def _check(path: Path, program: bytes) -> None:
+    """Raises CheckpointError: a pickle makes anything but tensors, or claims more numbers than the file has bytes."""
+    numbers: dict[Any, int] = {}
     try:
-        harmless = all(what in ALLOWED or _is_storage(what) for what in _made(program))
+        for kind, one in made(program):
+            if kind == "storage":
+                _, _, key, _, n, *_ = (member.value for member in one.value)
+                numbers[key] = int(n)
+            elif str(one.value) not in ALLOWED and not _is_storage(str(one.value)):
+                raise _refused(path)
     except Exception:  # as above
-        harmless = False
-    if not harmless:
+        raise _refused(path) from None
+    if sum(numbers.values()) > path.stat().st_size:
         raise _refused(path)
-
-
-def _made(program: bytes) -> Iterator[str]:
-    """What the program of a pickle would make, by name, itself not run.
-
-    Raises ValueError where a tuple is larger than any that belongs to a tensor: made of a few that are made of a few,
-    and so on, it is short in the file, and to hash it takes for ever.
-    """
-    stack: list[int | None] = []  # how many values each is made of, if it is a tuple; None is a mark
-    memo: dict[Any, int | None] = {}
-    for code, argument, _ in pickletools.genops(program):
-        if code.name in ("GLOBAL", "STACK_GLOBAL"):
-            yield str(argument)
-        if "GET" in code.name:
-            stack.append(memo[argument])
-        elif "PUT" in code.name:
-            memo[argument] = stack[-1]
-        else:
-            taken = _taken(stack, [kind.name for kind in code.stack_before])
-            weight = 1 + sum(taken) if "TUPLE" in code.name else 1
-            if weight > LARGEST_TUPLE:
-                raise ValueError
-            stack += [None if kind.name == "mark" else weight for kind in code.stack_after]
-
-
-def _taken(stack: list[int | None], kinds: list[str]) -> list[int]:
-    """Take from the stack what an operation takes."""
-    taken: list[int | None] = []
-    if "mark" in kinds:
-        while (top := stack.pop()) is not None:
-            taken.append(top)
-        kinds = kinds[: kinds.index("mark")]
-    taken += [stack.pop() for _ in kinds]
-    return [weight or 1 for weight in taken]
 
 
 def _is_storage(what: str) -> bool:
