@@ -16,12 +16,14 @@ from transformulary.formats.folder import (
     understood,
     written_as,
 )
-from transformulary.formats.format import Format, Key, Origin, Rule, Transposed, unwrapped
+from transformulary.formats.format import Format, Key
 from transformulary.formats.generation import Defaults
 from transformulary.formats.header import Entry, read_header, read_metadata
 from transformulary.formats.names import TIED, apart, member, parts, place, shapes
+from transformulary.formats.rules import Head, Origin, Rule, Transposed, unwrapped
 from transformulary.formats.sources import INDEX, READERS, Source, Stored, is_copied, open_source
 from transformulary.formats.strict import read_json
+from transformulary.formats.users import named_format
 
 __all__ = [
     "FORMATS",
@@ -33,6 +35,7 @@ __all__ = [
     "Described",
     "Entry",
     "Format",
+    "Head",
     "Key",
     "Origin",
     "Rule",
@@ -45,6 +48,7 @@ __all__ = [
     "format_for",
     "is_copied",
     "member",
+    "named_format",
     "open_source",
     "parts",
     "place",

@@ -10,18 +10,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import Any
 
 from transformulary.errors import CheckpointError, ConfigError
-from transformulary.formats.names import TIED, Shape, shapes
+from transformulary.formats.names import TIED, shapes
+from transformulary.formats.rules import (
+    LAYERS,
+    SHAPES,
+    Head,
+    Origin,
+    Rule,
+    check_names,
+    check_stored,
+    classes,
+    like,
+    unwrapped,
+)
 from transformulary.formats.sources import Stored
 from transformulary.paper import Config, DTransformerConfig
-
-#: What wrappers of a module (parallel training, compilation) put into the names of its tensors.
-WRAPPERS = ("module.", "_orig_mod.")
-#: The types in which parameters may be stored.
-FLOATS = ("F64", "F32", "F16", "BF16")
-
 
 #: The default of a key that must be there.
 NEEDED = object()
@@ -79,72 +85,6 @@ class Keys:
     write: Callable[[dict[str, Any]], dict[str, Any]]
 
 
-class Operation(Protocol):
-    """A reversible change of one tensor on its way between their file and our model; `c` is the model's config."""
-
-    def shape(self, ours: Shape) -> Shape:
-        """The shape that they store."""
-
-    def load(self, tensor: Any, c: DTransformerConfig) -> Any: ...
-
-    def save(self, tensor: Any, c: DTransformerConfig) -> Any: ...
-
-
-@dataclass(frozen=True)
-class Transposed:
-    """They store (in, out), we (out, in)."""
-
-    def shape(self, ours: Shape) -> Shape:
-        return ours[::-1]
-
-    def load(self, tensor: Any, c: DTransformerConfig) -> Any:
-        return tensor.T
-
-    save = load
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One of their tensors and what it is of ours: one, or several one above another; {l} is the layer, from 0."""
-
-    theirs: str
-    ours: str | tuple[str, ...]
-    operations: tuple[Operation, ...] = ()
-
-    def at(self, l: int) -> tuple[str, tuple[str, ...]]:
-        """(their name, our names) in one layer."""
-        ours = (self.ours,) if isinstance(self.ours, str) else self.ours
-        return self.theirs.format(l=l), tuple(name.format(l=l) for name in ours)
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where one of our tensors is stored: the name in the file, and how it becomes ours.
-
-    shape  of what is stored there, in our layout
-    rows   of it that are this tensor
-    """
-
-    name: str
-    operations: tuple[Operation, ...]
-    shape: Shape
-    rows: slice
-
-    def load(self, tensor: Any, c: DTransformerConfig) -> Any:
-        """Ours, from what is stored: a view where the operations allow it."""
-        for operation in self.operations:
-            tensor = operation.load(tensor, c)
-        return tensor[self.rows]
-
-    @property
-    def stored(self) -> Shape:
-        """The shape that the file must have."""
-        shape = self.shape
-        for operation in reversed(self.operations):
-            shape = operation.shape(shape)
-        return shape
-
-
 @dataclass(frozen=True)
 class Format:
     """One published format.
@@ -155,10 +95,14 @@ class Format:
     required    their keys that change the mathematics, and the only value that we compute
     harmless    their keys that change no number of a forward pass
     weights     their tensors
+    heads       what may stand on top of the layers; the first whose mark is stored does
+    copies      their tensors that, where they are stored too, are another one
+    unused      patterns of stored parameters that we compute nothing with
     buffers     patterns of stored tensors that are no parameters
     prefix      what their names may begin with, or not
+    sees        tensors on whose presence the config depends: "stored" in what `keys` read lists those that there are
     writes      further keys of a config.json that we write
-    kind        the class of its configs; only the weights of decoders are read so far
+    kind        the class of its configs
     """
 
     model_type: str
@@ -167,8 +111,12 @@ class Format:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     required: Mapping[str, Any] = field(default_factory=dict)
     harmless: frozenset[str] = frozenset()
+    heads: tuple[Head, ...] = ()
+    copies: Mapping[str, str] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
     buffers: tuple[str, ...] = ()
     prefix: str = ""
+    sees: frozenset[str] = frozenset()
     writes: Mapping[str, Any] = field(default_factory=dict)
     kind: type[Config] = DTransformerConfig
 
@@ -190,18 +138,18 @@ class Format:
             given |= _fields(entry, theirs)
         return self.kind.from_dict({name: value for name, value in given.items() if value is not None})
 
-    def write_config(self, config: DTransformerConfig) -> dict[str, Any]:
+    def write_config(self, config: Config) -> dict[str, Any]:
         """Their config.json for this config, which `expresses` allows."""
         ours, theirs = config.to_dict(), {"model_type": self.model_type, **self.writes}
         for key in self.keys:
             theirs |= key.write(ours) if isinstance(key, Keys) else {key.theirs: key.write(ours)}
         return theirs
 
-    def expresses(self, config: DTransformerConfig) -> bool:
+    def expresses(self, config: Config) -> bool:
         """True where what would be written reads back as the same config."""
         return self.lacks(config) is None
 
-    def lacks(self, config: DTransformerConfig) -> str | None:
+    def lacks(self, config: Config) -> str | None:
         """What of a config the format has no words for; None if it has them all."""
         if not isinstance(config, self.kind):
             return f"it has no words for a {type(config).__name__}."
@@ -215,15 +163,20 @@ class Format:
 
     def kept(self, theirs: dict[str, Any], other: Format) -> dict[str, Any]:
         """The keys of a config.json that change no number, as far as the format in which it is saved knows them."""
-        names = self.harmless & other.harmless - WRITTEN_ANEW | OUR_KEYS - {"model_type"}
+        anew = WRITTEN_ANEW - {"architectures"} if other is self else WRITTEN_ANEW
+        names = self.harmless & other.harmless - anew | OUR_KEYS - {"model_type"}
         return {name: value for name, value in theirs.items() if name in names}
 
-    def origins(self, config: DTransformerConfig) -> Iterator[tuple[str, Origin]]:
+    def head(self, stored: Mapping[str, Stored]) -> Head | None:
+        """The head of a model by what its file holds; None where the format knows only one kind of model."""
+        names = {unwrapped(name) for name in stored}
+        return next((head for head in self.heads if head.mark in ("", *names)), None)
+
+    def origins(self, config: Config, head: Head | None = None, N_C: int = 1) -> Iterator[tuple[str, Origin]]:
         """(one of our names, where the table says that it is stored), for every tensor that the model has."""
-        ours = shapes(config)
-        for rule in self.weights:
-            for l in range(config.L if "{l}" in rule.theirs else 1):
-                theirs, names = rule.at(l)
+        ours = shapes(config) if head is None else SHAPES[head.gives](config, N_C)
+        for rule in (*self.weights, *(head.weights if head else ())):
+            for theirs, names in rule.everywhere(config):
                 begin, heights = 0, [ours[name][0] for name in names if name in ours]
                 for name, height in zip(names if heights else (), heights, strict=True):
                     rows, whole = slice(begin, begin + height), (sum(heights), *ours[name][1:])
@@ -231,13 +184,12 @@ class Format:
                     begin += height
 
     def stored(
-        self, config: DTransformerConfig, tensors: Mapping[str, Any], joined: Callable[[list[Any]], Any]
+        self, config: Config, tensors: Mapping[str, Any], joined: Callable[[list[Any]], Any]
     ) -> Iterator[tuple[str, Any]]:
         """(their name, tensor) of what a file holds: one copy of what is tied.  `joined` stacks tensors of ours."""
         twins = TIED if config.tied else {}
-        for rule in self.weights:
-            for l in range(config.L if "{l}" in rule.theirs else 1):
-                theirs, names = rule.at(l)
+        for rule in (*self.weights, *(rule for head in self.heads for rule in head.weights)):
+            for theirs, names in rule.everywhere(config):
                 found = [tensors[name] for name in names if name in tensors and name not in twins]
                 if found:
                     tensor = found[0] if len(found) == 1 else joined(found)
@@ -245,7 +197,7 @@ class Format:
                         tensor = operation.save(tensor, config)
                     yield theirs, tensor
 
-    def plan(self, config: DTransformerConfig, stored: Mapping[str, Stored], file: object) -> dict[str, Origin]:
+    def plan(self, config: Config, stored: Mapping[str, Stored], file: object) -> dict[str, Origin]:
         """{our name: where to find it in the file}, for every tensor of the model; a twin only if it is stored.
 
         Args:
@@ -256,32 +208,43 @@ class Format:
         Raises:
             CheckpointError: a tensor is missing, extra, stored twice, mis-shaped, or not floating point.
         """
-        if config.L > len(stored):
+        L = max(getattr(config, name, 0) for name in LAYERS.values())
+        if L > len(stored):
             raise CheckpointError(
-                f"{file} has {len(stored)} tensors, and its config describes {config.L} layers: they do not belong "
+                f"{file} has {len(stored)} tensors, and its config describes {L} layers: they do not belong "
                 f"together, or one of them is damaged."
             )
-        planned = dict(self.origins(config))
-        names = self._names(stored, {origin.name for origin in planned.values()}, file)
+        head = self.head(stored)
+        planned = dict(self.origins(config, head, classes(stored, head)))
+        names = self.names(stored, file, head)
         twins = TIED if config.tied else {}  # need not be stored
         planned = {name: origin for name, origin in planned.items() if name not in twins or origin.name in names}
-        _check_names({origin.name for origin in planned.values()}, names, file)
+        check_names({origin.name for origin in planned.values()}, names, file)
         found = {name: replace(origin, name=names[origin.name]) for name, origin in planned.items()}
-        _check_stored(found, stored, file)
+        check_stored(found, stored, file)
         return found
 
-    def _names(self, stored: Iterable[str], known: set[str], file: object) -> dict[str, str]:
-        """{the table's name: the name in the file}, without wrappers, with the prefix that the file may lack."""
+    def names(self, stored: Iterable[str], file: object, head: Head | None = None) -> dict[str, str]:
+        """{the table's name: the name in the file} of what is used, without wrappers, with the prefix that it may lack.
+
+        Raises CheckpointError where two tensors have one name.
+        """
+        bare = tuple(rule.theirs for rule in (*self.weights, *(head.weights if head else ())))
         names: dict[str, str] = {}
         for name in stored:
-            bare = unwrapped(name)
-            full = bare if bare in known or bare.startswith(self.prefix) else self.prefix + bare
+            full = unwrapped(name)
+            if not any(like(full, theirs) for theirs in (*bare, *self.unused)) and not full.startswith(self.prefix):
+                full = self.prefix + full
             if full in names:
                 raise CheckpointError(
                     f"{file}: {names[full]} and {name} are both {full}: only one of them can be meant."
                 )
             names[full] = name
-        return {full: name for full, name in names.items() if not any(fnmatchcase(full, p) for p in self.buffers)}
+        for copy, original in self.copies.items():
+            if copy in names:
+                names.setdefault(original, names.pop(copy))
+        ignored = (*self.buffers, *self.unused)
+        return {full: name for full, name in names.items() if not any(fnmatchcase(full, p) for p in ignored)}
 
 
 #: What we add to any format's config.json: facts about the folder, none about the mathematics.
@@ -303,43 +266,3 @@ def _fields(key: Key | Keys, theirs: dict[str, Any]) -> dict[str, Any]:
 
 def _theirs(key: Key | Keys) -> tuple[str, ...]:
     return key.theirs if isinstance(key, Keys) else (key.theirs,)
-
-
-def unwrapped(name: str) -> str:
-    """The name without what wrappers of a module have put in."""
-    for wrapper in WRAPPERS:
-        while name.startswith(wrapper) or f".{wrapper}" in name:
-            name = name.removeprefix(wrapper).replace(f".{wrapper}", ".")
-    return name
-
-
-def _check_names(wanted: set[str], names: dict[str, str], file: object) -> None:
-    missing, extra = sorted(wanted - set(names)), sorted(set(names) - wanted)
-    if missing:
-        near = get_close_matches(missing[0], extra, 1, cutoff=0.8)
-        hint = f" It has {names[near[0]]}, which nothing needs: is it misspelt?" if near else ""
-        raise CheckpointError(f"{file} lacks {_some(missing)}, which the model needs.{hint}")
-    if extra:
-        near = get_close_matches(extra[0], wanted, 1, cutoff=0.8)
-        hint = f" The nearest name that has one is {near[0]}." if near else ""
-        raise CheckpointError(f"{file} has {_some([names[e] for e in extra])}, for which there is no rule.{hint}")
-
-
-def _check_stored(planned: dict[str, Origin], stored: Mapping[str, Stored], file: object) -> None:
-    kinds: dict[str, str] = {}
-    for name, origin in planned.items():
-        tensor = stored[origin.name]
-        if tensor.shape != origin.stored:
-            raise CheckpointError(f"{file}: {origin.name} has shape {tensor.shape}; {name} needs {origin.stored}.")
-        if tensor.dtype not in FLOATS:
-            raise CheckpointError(
-                f"{file}: {origin.name} holds {tensor.dtype}; a parameter is one of {', '.join(FLOATS)}."
-            )
-        kinds.setdefault(tensor.dtype, origin.name)
-    if len(kinds) > 1:
-        told = ", ".join(f"{name} in {kind}" for kind, name in kinds.items())
-        raise CheckpointError(f"{file} mixes precisions ({told}), and a model computes in one.")
-
-
-def _some(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more tensors"

@@ -7,9 +7,10 @@ from math import log, pi
 from typing import Any
 
 from transformulary.errors import ConfigError
-from transformulary.formats.format import Format, Key, Keys, Rule
+from transformulary.formats.format import Format, Key, Keys
 from transformulary.formats.llama import FIXED
 from transformulary.formats.names import JOINT, Shape
+from transformulary.formats.rules import Rule
 from transformulary.paper import DTransformerConfig
 
 

@@ -139,7 +139,7 @@ STORED = ("model.safetensors", "pytorch_model.bin", "ckpt.pt")
 READERS = {".safetensors": read_safetensors, ".bin": read_pickled, ".pt": read_pickled, ".pth": read_pickled}
 
 
-def open_source(where: str | Path) -> Source:
+def open_source(where: str | Path, needs_config: bool = True) -> Source:
     """The checkpoint at a path, in the Hugging Face cache under `org/name`, or on the hub at `hf://org/name`.
 
     Args:
@@ -147,6 +147,7 @@ def open_source(where: str | Path) -> Source:
             index, or one .gguf file, split or not), or with nanoGPT's ckpt.pt; one file of parameters with config.json
             beside it; a ckpt.pt; a .gguf file, or any of those into which it was split; the name of a model that was
             downloaded before; or `hf://org/name`, which downloads it.
+        needs_config: a file of parameters without a config.json beside it is an error; else its config is empty.
 
     Raises:
         CheckpointError: nothing is there; a file is missing, damaged or no such file; the message names it.
@@ -157,11 +158,11 @@ def open_source(where: str | Path) -> Source:
     if file.suffix == ".gguf":
         return read_gguf(file)
     if file.name.endswith(INDEX):
-        return _beside(file, _shards(file))
+        return _beside(file, _shards(file), needs_config)
     if file.suffix not in READERS:
         raise CheckpointError(f"{file} is none of the files that hold a model: {', '.join([*READERS, '.gguf'])}.")
     tensors, config = READERS[file.suffix](file)
-    return _beside(file, tensors) if config is None else Source(file, file, config, tensors)
+    return _beside(file, tensors, needs_config) if config is None else Source(file, file, config, tensors)
 
 
 def config_file(where: str | Path) -> Path:
@@ -217,7 +218,9 @@ def _nothing(folder: Path) -> NoReturn:
     )
 
 
-def _beside(path: Path, tensors: dict[str, Stored]) -> Source:
+def _beside(path: Path, tensors: dict[str, Stored], needs_config: bool) -> Source:
+    if not needs_config and not (path.parent / "config.json").is_file():
+        return Source(path, path, {}, tensors)
     config = _config_file(path.parent)
     return Source(path, config, read_json(config), tensors)
 
