@@ -9,9 +9,12 @@ import torch
 from nn.models import config
 from transformulary import oracle
 from transformulary.errors import AlgorithmError
-from transformulary.nn.attention import MHAttention, attend
-from transformulary.nn.cache import Fresh
-from transformulary.nn.positions import unmoved
+from transformulary.nn import MHAttention
+from transformulary.nn.attend import attend as attend_by
+from transformulary.nn.attention import At
+from transformulary.nn.cache import FRESH
+from transformulary.nn.places import Filled
+from transformulary.nn.scores import Scores
 from transformulary.paper import Causal, Fixed, Full, Local, Mask, Prefix, Strided
 
 MASKS = [Full(), Causal(), Local(2), Strided(2), Fixed(3, 1), Prefix(2), Local(2) | Strided(3)]
@@ -28,6 +31,16 @@ class Rows(Mask):
 
     def __eq__(self, other):
         return self is other
+
+
+def attend(Q, K, V, mask, scale):
+    """The queries are the LAST ell_x of the ell_z positions."""
+    return attend_by(Q, K, V, Scores(mask, Filled(K.shape[2] - Q.shape[2]), scale))
+
+
+def weights(layer, X):
+    """The attention weights that a layer shows."""
+    return layer(X, weights=True)[1]
 
 
 def random(*shape, seed=0):
@@ -98,7 +111,7 @@ class Numbers(Mask):
 def test_integers_0_and_1_are_a_mask(ell_x):
     """They are taken as false and true, in the output and in the weights that are shown."""
     Q, layer, X = E3[:, :, -ell_x:], MHAttention(config(), Numbers(1), 0.0).double(), random(1, 3, 8)
-    shown = layer.weights(X, Fresh(), unmoved)
+    shown = weights(layer, X)
 
     torch.testing.assert_close(attend(Q, E3, V3, Numbers(1), 1.0), attend(Q, E3, V3, Causal(), 1.0))
     assert (random(3, 3).tril() != 0).tolist() == (shown[0, 0] > 0).tolist()
@@ -109,9 +122,9 @@ def test_other_numbers_are_no_mask(one, kind):
     """They are refused as the oracle does, where the kernel would add them: forwards, and for the weights shown."""
     layer, X = MHAttention(config(), Numbers(one), 0.0).double(), random(1, 3, 8)
 
-    for compute in (layer, layer.weights):
+    for compute in (layer, lambda X: weights(layer, X)):
         with pytest.raises(AlgorithmError, match=f"mask has values of type {kind}.*: true means may attend"):
-            compute(X, Fresh(), unmoved)
+            compute(X)
     with pytest.raises(AlgorithmError, match="true means may attend"):
         oracle.Attention(np.ones((2, 3)), np.ones((2, 3)), None, Numbers(one))
 
@@ -155,15 +168,15 @@ def test_scores_are_divided_by_the_root_of_a_heads_width():
     with torch.no_grad():
         layer.W_qkv.weight.copy_(torch.cat([torch.eye(8), torch.eye(8), torch.eye(8)]))
         layer.W_qkv.bias.zero_()
-        weights = layer.weights(torch.tensor([[[1.0] * 8, [0.0] * 8]]).double(), Fresh(), unmoved)
+        shown = weights(layer, torch.tensor([[[1.0] * 8, [0.0] * 8]]).double())
 
-    torch.testing.assert_close(weights[0, :, 0], torch.tensor([[0.880797, 0.119203]] * 2).double(), rtol=0, atol=1e-6)
+    torch.testing.assert_close(shown[0, :, 0], torch.tensor([[0.880797, 0.119203]] * 2).double(), rtol=0, atol=1e-6)
 
 
 def test_heads_are_joined_side_by_side():
     """Values 0..7 for two heads of two tokens come out as rows 0 1 4 5 and 2 3 6 7."""
     layer = attention(d_e=4, d_attn=2)
-    layer.heads = lambda X, past, turn: (
+    layer._among = lambda X, at, past: (
         torch.zeros(1, 2, 2, 2).double(),
         torch.zeros(1, 2, 2, 2).double(),
         torch.arange(8.0).view(1, 2, 2, 2).double(),
@@ -173,27 +186,27 @@ def test_heads_are_joined_side_by_side():
         layer.W_o.weight.copy_(torch.eye(4))
         layer.W_o.bias.zero_()
 
-        assert [[0, 1, 4, 5], [2, 3, 6, 7]] == layer(torch.zeros(1, 2, 4).double(), Fresh(), unmoved)[0].tolist()
+        assert [[0, 1, 4, 5], [2, 3, 6, 7]] == layer(torch.zeros(1, 2, 4).double())[0].tolist()
 
 
 @pytest.mark.parametrize("mask", MASKS, ids=str)
 def test_weights_and_output_agree(mask):
     """The weights that are shown are those that were used, and true means may attend in both."""
     layer, X = MHAttention(config(H_kv=2), mask, 0.0).double(), random(2, 6, 8)
-    Q, K, V = layer.heads(X, Fresh(), unmoved)
+    Q, K, V = layer._among(X, At(), FRESH)
 
-    weights = layer.weights(X, Fresh(), unmoved)
+    shown = weights(layer, X)
 
     torch.testing.assert_close(
-        weights @ V.repeat_interleave(2, 1), attend(Q, K, V, mask, layer.scale), rtol=0, atol=1e-14
+        shown @ V.repeat_interleave(2, 1), attend(Q, K, V, mask, layer.scale), rtol=0, atol=1e-14
     )
     allowed = torch.tensor([[bool(mask(t_z, t_x)) for t_z in range(6)] for t_x in range(6)])
-    assert allowed.expand_as(weights).tolist() == (weights > 0).tolist()
+    assert allowed.expand_as(shown).tolist() == (shown > 0).tolist()
 
 
 def test_the_weights_of_an_empty_row_are_0():
     """Shown weights of a query that may attend to nothing are all 0, and the output there is the bias b_o alone."""
     layer, X = MHAttention(config(), EMPTY_ROW, 0.0).double(), random(1, 3, 8)
 
-    assert [0.0] * 3 == layer.weights(X, Fresh(), unmoved)[0, 0, 1].tolist()
-    assert layer.W_o.bias.tolist() == layer(X, Fresh(), unmoved)[0, 1].tolist()
+    assert [0.0] * 3 == weights(layer, X)[0, 0, 1].tolist()
+    assert layer.W_o.bias.tolist() == layer(X)[0, 1].tolist()

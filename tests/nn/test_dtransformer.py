@@ -14,7 +14,7 @@ from transformulary import oracle
 from transformulary.conform.theta import theta_of
 from transformulary.errors import AlgorithmError, ConfigError
 from transformulary.nn import DTransformer, attention_weights, evaluating
-from transformulary.nn.dtransformer import check_ids
+from transformulary.nn.transformer import check_ids
 from transformulary.paper import Full, Prefix, leaves, parameters
 
 CAUSAL = [v["mask"] for v in VARIANTS["mask"] if v["mask"] not in (Full(), Prefix(3))]

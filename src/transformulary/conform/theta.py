@@ -9,30 +9,30 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from transformulary.formats import apart, member, place
-from transformulary.nn import DTransformer
+from transformulary.nn import Transformer
 from transformulary.oracle import Theta, theta_from
-from transformulary.paper import DTransformerConfig
+from transformulary.paper import Config
 
 Array = NDArray[np.float64]
 
 
-def theta_of(model: DTransformer) -> Theta:
+def theta_of(model: Transformer) -> Theta:
     """The parameters of a fast model as a point theta for the oracle: copies, in float64."""
     return as_theta(model.config, model.state_dict())
 
 
-def gradient_of(model: DTransformer) -> Theta:
+def gradient_of(model: Transformer) -> Theta:
     """The gradients that the last `backward` left in a fast model, at the places of its parameters in theta."""
     return as_theta(model.config, {name: p.grad for name, p in model.named_parameters() if p.grad is not None})
 
 
-def as_theta(config: DTransformerConfig, tensors: Mapping[str, Tensor]) -> Theta:
+def as_theta(config: Config, tensors: Mapping[str, Tensor]) -> Theta:
     """Tensors by a fast model's names -> arrays by the paper's."""
     arrays = {name: tensor.detach().cpu().double().numpy().copy() for name, tensor in tensors.items()}
     arrays = apart(config, arrays)
 
     def array(name: str, _: str) -> Array:
-        value: Array = member(config, name, arrays[place(name)[0]])
+        value: Array = member(config, name, arrays[place(config, name)[0]])
         return value
 
     return theta_from(config, array)

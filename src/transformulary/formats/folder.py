@@ -177,7 +177,7 @@ def theta_stored(described: Described) -> Callable[[str, str], NDArray[Any]]:
     `oracle.lazy_theta` takes it.  Raises as `theta_source` does.
     """
     read = reader(described)
-    return lambda name, _: member(described.config, name, read(place(name)[0]))
+    return lambda name, _: member(described.config, name, read(place(described.config, name)[0]))
 
 
 def reader(described: Described) -> Callable[[str], NDArray[Any]]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from transformulary.errors import AlgorithmError, ConfigError, TokenError
 from transformulary.generate.sampling import Sampling, draw
-from transformulary.nn import DTransformer, Memory, evaluating
+from transformulary.nn import DTransformer, Past, evaluating
 
 #: What follows a sequence: the logits (N_V,) of its last position.
 Logits = Callable[[list[int]], Tensor]
@@ -89,7 +89,7 @@ def last_logits(model: DTransformer, crop: bool) -> Logits:
     It does not where some tokens look at later ones, nor where the window of `crop` moves, and with it every position.
     """
     grows = model.config.remembers
-    past, seen = model.new_cache() if grows else [], 0
+    past, seen = model.new_cache() if grows else Past(0), 0
 
     def logits(x: list[int]) -> Float[Tensor, "N_V"]:
         nonlocal seen
@@ -103,7 +103,7 @@ def last_logits(model: DTransformer, crop: bool) -> Logits:
 
 
 @torch.no_grad()
-def last(model: DTransformer, x: list[int], *past: Sequence[Memory]) -> Float[Tensor, "N_V"]:
+def last(model: DTransformer, x: list[int], *past: Past) -> Float[Tensor, "N_V"]:
     """The logits (N_V,) after the last token of x, on the processor; no dropout, no gradient."""
     with evaluating(model):
         P: Float[Tensor, "1 ell N_V"] = model(torch.tensor([x], device=next(model.parameters()).device), *past)

@@ -1,144 +1,253 @@
 """Algorithms 4 and 5 for every head of every sequence at once."""
 
-from typing import Any
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformulary.nn.cache import Memory
-from transformulary.nn.positions import Rotate
+from transformulary.errors import ConfigError
+from transformulary.nn.attend import attend, weigh
+from transformulary.nn.cache import FRESH, Memory
+from transformulary.nn.places import Filled, Places, Table, across, among, boolean
+from transformulary.nn.positions import Rotate, unmoved
+from transformulary.nn.scores import Keys, Scores, Shift, Unbiased, Values, unshifted
 from transformulary.nn.slots import choice, linear
-from transformulary.paper import Causal, Config, Full, Mask
-from transformulary.paper.masks import no_mask
+from transformulary.paper import Full, LayerConfig, Mask, Widths
+
+Tokens = Float[Tensor, "B ell_x d_x"]
+Context = Float[Tensor, "B ell_z d_z"]
+Real = Bool[Tensor, "B ell_z"]
+
+
+class Known(NamedTuple):
+    """Keys and values of a context Z, computed once and asked as often as one likes."""
+
+    K: Keys
+    V: Values
+
+
+@dataclass(frozen=True, eq=False)
+class At:
+    """What positions are to attention, the same in every layer of a stack.
+
+    places  which slots hold tokens, and at which positions
+    turn    what becomes of queries and keys there
+    shift   what becomes of scores there
+    """
+
+    places: Places = Filled()  # noqa: RUF009 - frozen
+    turn: Rotate = unmoved
+    shift: Shift = unshifted
+
+
+class Joint(nn.Linear):
+    """Lines 1-3 of Algorithm 4 in one product; rows: all W_q, then all W_k, then all W_v."""
+
+    def __init__(self, c: Widths) -> None:
+        super().__init__(c.d_e, sum(heights(c)), bias="b_q" not in c.absent)
+        self.queries = heights(c)[0]
+
+    def q(self, X: Tokens) -> Float[Tensor, "B ell_x rows"]:
+        """Line 1."""
+        return F.linear(X, self.weight[: self.queries], None if self.bias is None else self.bias[: self.queries])
+
+    def kv(self, Z: Context) -> Float[Tensor, "B ell_z rows"]:
+        """Lines 2 and 3."""
+        return F.linear(Z, self.weight[self.queries :], None if self.bias is None else self.bias[self.queries :])
 
 
 class Apart(nn.Module):
-    """W_q, W_k and W_v one by one, for models that have some of b_q, b_k, b_v and lack others."""
+    """W_q, W_k and W_v one by one: where one of their biases is absent and another is not, or d_z is not d_e."""
 
-    def __init__(self, c: Config) -> None:
+    def __init__(self, c: Widths, d_z: int) -> None:
         super().__init__()
+        q, k, v = heights(c)
         self.W_q, self.W_k, self.W_v = (
-            linear(c, bias, c.d_e, rows) for bias, rows in zip(("b_q", "b_k", "b_v"), heights(c), strict=True)
+            linear(c, bias, d_in, rows) for bias, d_in, rows in (("b_q", c.d_e, q), ("b_k", d_z, k), ("b_v", d_z, v))
         )
 
-    def forward(self, X: Float[Tensor, "B ell d_e"]) -> Float[Tensor, "B ell rows"]:
+    def forward(self, X: Tokens) -> Float[Tensor, "B ell_x rows"]:
         return torch.cat([self.W_q(X), self.W_k(X), self.W_v(X)], -1)
 
+    def q(self, X: Tokens) -> Float[Tensor, "B ell_x rows"]:
+        """Line 1."""
+        return self.W_q(X)
 
-def heights(c: Config) -> tuple[int, int, int]:
+    def kv(self, Z: Context) -> Float[Tensor, "B ell_z rows"]:
+        """Lines 2 and 3."""
+        return torch.cat([self.W_k(Z), self.W_v(Z)], -1)
+
+
+def heights(c: Widths) -> tuple[int, int, int]:
     """Rows of all W_q, of all W_k and of all W_v."""
     return c.H * c.d_attn, c.H_kv * c.d_attn, c.H_kv * c.d_mid
 
 
-def queries_keys_values(c: Config) -> nn.Module:
-    """Lines 1-3 of Algorithm 4; rows: all W_q, then all W_k, then all W_v.  One product where their biases agree."""
-    lacks = {bias in c.absent for bias in ("b_q", "b_k", "b_v")}
-    return Apart(c) if len(lacks) == 2 else linear(c, "b_q", c.d_e, sum(heights(c)))
-
-
 class MHAttention(nn.Module):
-    """V~ <- MHAttention(X | W, Mask), Algorithm 5 with Algorithm 4 inside.
+    """V~ <- MHAttention(X, Z | W, Mask), Algorithm 5 with Algorithm 4 inside.
 
-    `dropout` is the probability of leaving out an attention weight, while training only.
+    In a program of your own: `MHAttention(d_e=64, H=4)`.
+
+    Args:
+        c: sizes and choices; or give the fields of `LayerConfig` by name.
+        mask: who may attend to whom.
+        dropout: probability of leaving out an attention weight, while training only.
+        d_z: width of the context Z, d_e unless given.
+        positions: False where scores do not depend on positions whatever the choice of c: between two sequences, or
+            where the whole stack has in common what they add.
     """
 
-    def __init__(self, c: Config, mask: Mask, dropout: float) -> None:
+    def __init__(
+        self,
+        c: Widths | None = None,
+        mask: Mask = Full(),  # noqa: B008 - frozen
+        dropout: float = 0.0,
+        *,
+        d_z: int | None = None,
+        positions: bool = True,
+        **widths: Any,
+    ) -> None:
         super().__init__()
-        self.mask, self.dropout = mask, dropout
+        c = c or LayerConfig(**widths)
+        self.mask, self.dropout = mask, probability(dropout)
         self.scale: float = choice("scale", c)(c)
         self.rows, self.widths = heights(c), (c.d_attn, c.d_attn, c.d_mid)
-        self.W_qkv = queries_keys_values(c)
+        one_product = len({bias in c.absent for bias in ("b_q", "b_k", "b_v")}) == 1 and d_z in (None, c.d_e)
+        self.W_qkv = Joint(c) if one_product else Apart(c, d_z or c.d_e)
         norms = [choice("norm", c)(c, beta, c.d_attn) if c.qk_norm else nn.Identity() for beta in ("beta_q", "beta_k")]
         self.norm_q, self.norm_k = norms
+        self.rotation = choice("positions", c).rotation(c)
+        self.scores = choice("positions", c).scores(c) if positions else Unbiased()
         self.W_o = linear(c, "b_o", c.H * c.d_mid, c.d_e)
 
-    def heads(self, X: Float[Tensor, "B ell d_e"], past: Memory, turn: Rotate) -> tuple[Tensor, Tensor, Tensor]:
-        """Q (B, H, ell, d_attn) of these tokens, K and V (B, H_kv, ell_z, .) of these and all earlier ones."""
-        parts = self.W_qkv(X).split(self.rows, -1)
-        Q, K, V = (part.unflatten(-1, (-1, d)).transpose(1, 2) for part, d in zip(parts, self.widths, strict=True))
-        return turn(self.norm_q(Q)), *past.extend(turn(self.norm_k(K)), V)
+    def forward(
+        self,
+        X: Tokens,
+        Z: Context | Known | None = None,
+        *,
+        real: Real | None = None,
+        mask: Mask | Tensor | None = None,
+        weights: bool = False,
+        at: At | None = None,
+        past: Memory = FRESH,
+    ) -> Any:
+        """The tokens of X look things up in Z, or in X itself.
 
-    def forward(self, X: Float[Tensor, "B ell d_e"], past: Memory, turn: Rotate) -> Float[Tensor, "B ell d_e"]:
-        Q, K, V = self.heads(X, past, turn)
-        Y = attend(Q, K, V, self.mask, self.scale, self.dropout * self.training)
-        return self.W_o(Y.transpose(1, 2).flatten(2))
+        Args:
+            X: the tokens that ask, one per row.
+            Z: the tokens that are asked; X unless given.
+            real: true where a slot of Z holds a token, false where it is padding; all do unless given.
+            mask: TRUE WHERE A TOKEN MAY ATTEND: a rule like Causal(), or booleans (ell_x, ell_z), (B, ell_x, ell_z) or
+                (B, H, ell_x, ell_z).  The one that this was made with unless given.
+            weights: also return the attention weights.
+            at: what a model has computed of positions, for all of its layers; it says what is real.
+            past: the tokens that a model remembers.
 
-    def weights(self, X: Float[Tensor, "B ell d_e"], past: Memory, turn: Rotate) -> Float[Tensor, "B H ell ell_z"]:
-        """The softmax of line 6 of Algorithm 4, one row per query; a query that may attend to nothing has zeros."""
-        Q, K, _ = self.heads(X, past, turn)
-        S = Q @ K.repeat_interleave(Q.shape[1] // K.shape[1], 1).mT * self.scale
-        allowed = may_attend(self.mask, Q, K)
-        return S.masked_fill(~allowed, -torch.inf).softmax(-1).masked_fill(~allowed, 0)
+        Returns:
+            V~ (B, ell_x, d_e); or V~ and the weights (B, H, ell_x, ell_z), one row per query, before dropout.  A query
+            that may attend to nothing has weights 0, and b_o for its V~.
+
+        Raises:
+            AlgorithmError: a mask, or `real`, is neither boolean nor made of the integers 0 and 1.
+        """
+        if at is None:
+            X, Z, at = self._alone(X, Z, real)
+        Q, K, V = self._among(X, at, past) if Z is None else self._across(X, Z)
+        rule = self.mask if mask is None else mask if isinstance(mask, Mask) else Table(mask)
+        Q, scores = self.scores(Q, K, at.shift(Scores(rule, at.places, self.scale)))
+        Y = attend(Q, K, V, scores, self.dropout * self.training)
+        out = self.W_o(Y.transpose(1, 2).flatten(2))
+        return (out, weigh(Q, K, scores)) if weights else out
+
+    def know(self, Z: Context) -> Known:
+        """Keys and values of a context, for any number of queries later."""
+        return Known(*self._keys_values(self.W_qkv.kv(Z)))
+
+    def _among(self, X: Tokens, at: At, past: Memory) -> tuple[Tensor, Tensor, Tensor]:
+        """Q of these tokens, K and V of these and of all earlier ones."""
+        q, kv = self.W_qkv(X).tensor_split((self.rows[0],), -1)
+        K, V = self._keys_values(kv)
+        return at.turn(self._queries(q)), *past.extend(at.turn(K), V)
+
+    def _across(self, X: Tokens, Z: Context | Known) -> tuple[Tensor, Tensor, Tensor]:
+        return self._queries(self.W_qkv.q(X)), *(Z if isinstance(Z, Known) else self.know(Z))
+
+    def _queries(self, q: Float[Tensor, "B ell_x rows"]) -> Float[Tensor, "B H ell_x d_attn"]:
+        return self.norm_q(split(q, self.widths[0]))
+
+    def _keys_values(self, kv: Float[Tensor, "B ell_z rows"]) -> tuple[Keys, Values]:
+        k, v = kv.tensor_split((self.rows[1],), -1)
+        return self.norm_k(split(k, self.widths[1])), split(v, self.widths[2])
+
+    def _alone(self, X: Tokens, Z: Context | Known | None, real: Real | None) -> tuple[Tokens, Any, At]:
+        """Without a model: positions from 0 on, and zeros in place of padding, so that nothing comes out of it."""
+        if Z is not None:
+            return X, Z if isinstance(Z, Known) else blank(Z, real), At(across(real, X.shape[1]))
+        places = among(real)
+        return blank(X, real), None, At(places, self.rotation(places.t_x(X.shape[1], X.device)))
 
 
-def attend(
-    Q: Float[Tensor, "B H ell_x d_attn"],
-    K: Float[Tensor, "B H_kv ell_z d_attn"],
-    V: Float[Tensor, "B H_kv ell_z d_mid"],
-    mask: Mask,
-    scale: float,
-    dropout: float = 0.0,
-) -> Float[Tensor, "B H ell_x d_mid"]:
-    """softmax(scale Q K^T) V under the mask, lines 4-6 of Algorithm 4.
+class Attention(nn.Module):
+    """V~ <- Attention(X, Z | W_qkv, Mask), Algorithm 4: one head, without the projection of Algorithm 5.
 
-    The queries are the LAST ell_x of the ell_z positions, and query head h asks key/value head
-    ceil(h H_kv / H).  A query that may attend to nothing gets 0, and no value leaks out of a slot that
-    is masked for a query, NaN and infinity included.
+    In a program of your own: `Attention(d_x=64, d_attn=16)`.
 
-    Raises AlgorithmError for a mask that is neither boolean nor made of the integers 0 and 1.
+    Args:
+        d_x, d_z: widths of X and of Z; d_z = d_x unless given.
+        d_attn, d_out: widths of a query and of what comes out; d_x unless given.
+        mask, dropout: as for `MHAttention`.
     """
-    options: dict[str, Any] = {"dropout_p": dropout, "scale": scale, "enable_gqa": Q.shape[1] != K.shape[1]}
-    Y = F.scaled_dot_product_attention(Q, K, V, **_allowed(Q, K, mask), **options)
-    return Y if _finite(Y) else _quarantined(Q, K, V, may_attend(mask, Q, K), options)
+
+    def __init__(
+        self,
+        d_x: int,
+        d_z: int | None = None,
+        d_attn: int | None = None,
+        d_out: int | None = None,
+        mask: Mask = Full(),  # noqa: B008 - frozen
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.mask, self.dropout = mask, probability(dropout)
+        d_z, d_attn = d_z or d_x, d_attn or d_x
+        self.W_q, self.W_k, self.W_v = nn.Linear(d_x, d_attn), nn.Linear(d_z, d_attn), nn.Linear(d_z, d_out or d_x)
+
+    def forward(
+        self,
+        X: Tokens,
+        Z: Context | None = None,
+        *,
+        real: Real | None = None,
+        mask: Mask | Tensor | None = None,
+        weights: bool = False,
+    ) -> Any:
+        """V~ (B, ell_x, d_out); or V~ and the weights (B, ell_x, ell_z).  Arguments and errors as for `MHAttention`."""
+        places = among(real) if Z is None else across(real, X.shape[1])
+        X, Z = (blank(X, real),) * 2 if Z is None else (X, blank(Z, real))
+        Q, K, V = (line[:, None] for line in (self.W_q(X), self.W_k(Z), self.W_v(Z)))
+        rule = self.mask if mask is None else mask if isinstance(mask, Mask) else Table(mask)
+        scores = Scores(rule, places, Q.shape[-1] ** -0.5)
+        Y = attend(Q, K, V, scores, self.dropout * self.training)[:, 0]
+        return (Y, weigh(Q, K, scores)[:, 0]) if weights else Y
 
 
-def may_attend(mask: Mask, Q: Tensor, K: Tensor) -> Bool[Tensor, "..."]:
-    """The mask of these queries and keys, true = may attend; it broadcasts to (ell_x, ell_z).
-
-    Raises AlgorithmError, as the oracle does, unless it is boolean or consists of the integers 0 and 1: a kernel would
-    add a mask of floats to the scores.
-    """
-    allowed: Tensor = mask(*positions(Q, K))
-    if allowed.dtype == torch.bool:
-        return allowed
-    if allowed.is_floating_point() or allowed.is_complex() or not bool(((allowed == 0) | (allowed == 1)).all()):
-        raise no_mask(str(allowed.dtype).removeprefix("torch."))
-    return allowed.bool()
+def split(Y: Float[Tensor, "B ell rows"], d: int) -> Float[Tensor, "B H ell d"]:
+    """Heads lie side by side, d numbers each."""
+    return Y.view(*Y.shape[:2], -1, d).transpose(1, 2)
 
 
-def positions(Q: Tensor, K: Tensor) -> tuple[Tensor, Tensor]:
-    """t_z as a row and t_x as a column, so that mask(t_z, t_x) is (ell_x, ell_z)."""
-    ell_x, ell_z = Q.shape[2], K.shape[2]
-    t_z = torch.arange(ell_z, device=Q.device)
-    return t_z, t_z[ell_z - ell_x :, None]
+def blank(X: Float[Tensor, "B ell d"], real: Bool[Tensor, "B ell"] | None) -> Float[Tensor, "B ell d"]:
+    """X with zeros for what is not real."""
+    return X if real is None else X.masked_fill(~boolean(real)[..., None], 0)
 
 
-def _allowed(Q: Tensor, K: Tensor, mask: Mask) -> dict[str, Any]:
-    """The mask in the cheapest form that the kernel takes."""
-    ell_x, ell_z = Q.shape[2], K.shape[2]
-    if mask == Full() or (mask == Causal() and ell_x == 1):
-        return {}
-    if mask == Causal() and ell_x == ell_z:  # is_causal aligns the FIRST query with the first key
-        return {"is_causal": True}
-    return {"attn_mask": may_attend(mask, Q, K)}
-
-
-def _finite(Y: Tensor) -> bool:
-    """A sum shows every NaN and infinity at the price of one pass; a compiled graph cannot ask."""
-    return torch.compiler.is_compiling() or bool(Y.detach().sum().isfinite())
-
-
-def _quarantined(
-    Q: Tensor, K: Tensor, V: Tensor, allowed: Bool[Tensor, "ell_x ell_z"], options: dict[str, Any]
-) -> Tensor:
-    """The same attention where some key or value is not finite: NaN for the queries that may see one, and only those.
-
-    The kernels multiply a masked value by its weight 0, and 0 times NaN is NaN.
-    """
-    sound = K.isfinite().all(-1, keepdim=True) & V.isfinite().all(-1, keepdim=True)
-    K, V = K.where(sound, 0), V.where(sound, 0)
-    Y = F.scaled_dot_product_attention(Q, K, V, attn_mask=allowed, **options)
-    ill = (allowed & ~sound.mT).any(-1, keepdim=True).repeat_interleave(Q.shape[1] // K.shape[1], 1)
-    return Y.masked_fill(ill, torch.nan)
+def probability(dropout: float) -> float:
+    """Raises ConfigError unless it is in [0, 1)."""
+    if not 0 <= dropout < 1:
+        raise ConfigError(f"dropout = {dropout} is outside [0, 1): it is the probability of leaving a number out.")
+    return dropout

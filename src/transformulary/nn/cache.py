@@ -6,8 +6,10 @@ A memory is an object, so that no module ever asks whether there is one.
 from abc import ABC, abstractmethod
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from transformulary.nn.places import Filled, Padded, Places, among, boolean, positions
 
 NewKeys = Float[Tensor, "B H_kv ell d_attn"]
 NewValues = Float[Tensor, "B H_kv ell d_mid"]
@@ -34,13 +36,7 @@ class Fresh(Memory):
         return K, V
 
 
-class NoPast:
-    """The past of a whole sequence: none, however many layers ask for theirs."""
-
-    fresh = Fresh()
-
-    def __getitem__(self, l: int) -> Fresh:
-        return self.fresh
+FRESH = Fresh()
 
 
 class Remember(Memory):
@@ -59,6 +55,80 @@ class Remember(Memory):
         self._K = _write(self._K, K, start, self.length)
         self._V = _write(self._V, V, start, self.length)
         return self._K[:, :, : self.length], self._V[:, :, : self.length]
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows of the batch, in this order, each as often as it is named: the hypotheses of a beam."""
+        self._K, self._V = self._K[rows], self._V[rows]
+
+
+class NoPast:
+    """The past of whole sequences: none, however many layers ask for theirs."""
+
+    length = 0
+
+    def __getitem__(self, l: int) -> Memory:
+        return FRESH
+
+    def end(self, ell: int, real: Tensor | None) -> int:
+        """How many tokens the longest sequence has."""
+        return ell if real is None else longest(boolean(real))
+
+    def places(self, ell: int, real: Tensor | None) -> Places:
+        """Where the tokens are."""
+        return among(real)
+
+
+class Past:
+    """What is known of the tokens before those that come: a memory for each layer, and which slots hold tokens."""
+
+    def __init__(self, layers: int) -> None:
+        self.memories = [Remember() for _ in range(layers)]
+        self._real: Tensor | None = None  # where all slots hold tokens
+
+    def __getitem__(self, l: int) -> Memory:
+        return self.memories[l]
+
+    def __len__(self) -> int:
+        return len(self.memories)
+
+    @property
+    def length(self) -> int:
+        """Slots already remembered."""
+        return self.memories[0].length
+
+    def end(self, ell: int, real: Tensor | None) -> int:
+        """How many tokens the longest sequence has with `ell` slots more."""
+        grown = self._grown(ell, real)
+        return self.length + ell if grown is None else longest(grown)
+
+    def places(self, ell: int, real: Tensor | None) -> Places:
+        """Where the next `ell` tokens are, and all before them; which of them are real is remembered."""
+        self._real = self._grown(ell, real)
+        if self._real is None:
+            return Filled(self.length)
+        t = positions(self._real)
+        return Padded(self._real, t, t[:, self.length :])
+
+    def select(self, rows: Int[Tensor, " n"]) -> None:
+        """Go on with these rows of the batch, in this order, each as often as it is named: the hypotheses of a beam."""
+        for memory in self.memories:
+            memory.select(rows)
+        self._real = None if self._real is None else self._real[rows]
+
+    def _grown(self, ell: int, real: Tensor | None) -> Tensor | None:
+        """Which slots hold tokens, with `ell` more."""
+        before = self._real
+        if before is None:
+            if real is None:
+                return None
+            before = real.new_ones(len(real), self.length)
+        after = before.new_ones(len(before), ell) if real is None else real
+        return torch.cat([boolean(before), boolean(after)], 1)
+
+
+def longest(real: Bool[Tensor, "B ell"]) -> int:
+    """The largest number of tokens of a row."""
+    return int(real.sum(-1).max())
 
 
 def _write(buffer: Tensor, new: Tensor, start: int, end: int) -> Tensor:

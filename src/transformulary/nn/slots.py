@@ -4,44 +4,82 @@ Each entry makes its part of the model from the config, so no `forward` ever tes
 """
 
 import math
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformulary.errors import ConfigError
-from transformulary.nn.positions import FREQUENCIES, POSITIONS
-from transformulary.paper import Config
+from transformulary.nn.positions import (
+    FREQUENCIES,
+    Nowhere,
+    Rotary,
+    Rotate,
+    Sinusoid,
+    interleaved,
+    no_rotation,
+    paper_frequency,
+    t2t_frequency,
+    vaswani_frequency,
+)
+from transformulary.nn.scores import Bucketed, Relative, Unbiased
+from transformulary.paper import Widths
 
 
-class Plain(nn.Module):
-    """W_mlp2 act(W_mlp1 X + b_mlp1) + b_mlp2, line 8 of Algorithm 10."""
+@dataclass(frozen=True)
+class Positions:
+    """One value of the slot.
 
-    def __init__(self, c: Config) -> None:
-        super().__init__()
-        self.W_mlp1 = linear(c, "b_mlp1", c.d_e, c.d_mlp)
-        self.act = choice("activation", c)()
-        self.W_mlp2 = linear(c, "b_mlp2", c.d_mlp, c.d_e)
+    embedding  what line 2 adds
+    rotation   how queries and keys turn at their positions
+    scores     what else positions do to the scores of one layer's attention
+    longest    the longest sequence
+    """
 
-    def forward(self, X: Float[Tensor, "B ell d_e"]) -> Float[Tensor, "B ell d_e"]:
-        return self.W_mlp2(self.act(self.W_mlp1(X)))
+    embedding: Callable[[Any], nn.Module] = lambda c: Nowhere()
+    rotation: Callable[[Widths], Callable[[Tensor], Rotate]] = lambda c: no_rotation
+    scores: Callable[[Widths], nn.Module] = lambda c: Unbiased()
+    longest: Callable[[Any], float] = lambda c: math.inf
+
+
+POSITIONS = {
+    "learned": Positions(lambda c: nn.Embedding(c.ell_max, c.d_e), longest=lambda c: c.ell_max),
+    "none": Positions(),
+    "sinusoid": Positions(lambda c: Sinusoid(c, paper_frequency, interleaved, first=1)),
+    "sinusoid_vaswani": Positions(lambda c: Sinusoid(c, vaswani_frequency, interleaved)),
+    "sinusoid_halves": Positions(lambda c: Sinusoid(c, vaswani_frequency)),
+    "sinusoid_t2t": Positions(lambda c: Sinusoid(c, t2t_frequency)),
+    "rotary": Positions(rotation=lambda c: Rotary(c)),
+    "relative": Positions(scores=Relative),
+    "bucketed": Positions(scores=Bucketed),
+}
+
+
+def plain(c: Widths, into: int = 1, out: int = 2, gate: int = 3) -> nn.Module:
+    """W_mlp2 act(W_mlp1 X + b_mlp1) + b_mlp2, line 8 of Algorithm 10; the numbers are those of the matrices there."""
+    one, two = linear(c, f"b_mlp{into}", c.d_e, c.d_mlp), linear(c, f"b_mlp{out}", c.d_mlp, c.d_e)
+    return nn.Sequential(OrderedDict({f"W_mlp{into}": one, "act": choice("activation", c)(), f"W_mlp{out}": two}))
 
 
 class Gated(nn.Module):
     """W_mlp2 (act(W_mlp1 X + b_mlp1) * (W_mlp3 X + b_mlp3)) + b_mlp2, Llama's line 8."""
 
-    def __init__(self, c: Config) -> None:
+    def __init__(self, c: Widths, into: int = 1, out: int = 2, gate: int = 3) -> None:
         super().__init__()
-        self.W_mlp1 = linear(c, "b_mlp1", c.d_e, c.d_mlp)
-        self.W_mlp3 = linear(c, "b_mlp3", c.d_e, c.d_mlp)
+        self.names = [f"W_mlp{k}" for k in (into, gate, out)]
+        self.add_module(self.names[0], linear(c, f"b_mlp{into}", c.d_e, c.d_mlp))
+        self.add_module(self.names[1], linear(c, f"b_mlp{gate}", c.d_e, c.d_mlp))
         self.act = choice("activation", c)()
-        self.W_mlp2 = linear(c, "b_mlp2", c.d_mlp, c.d_e)
+        self.add_module(self.names[2], linear(c, f"b_mlp{out}", c.d_mlp, c.d_e))
 
     def forward(self, X: Float[Tensor, "B ell d_e"]) -> Float[Tensor, "B ell d_e"]:
-        return self.W_mlp2(self.act(self.W_mlp1(X)) * self.W_mlp3(X))
+        into, gate, out = (getattr(self, name) for name in self.names)
+        return out(self.act(into(X)) * gate(X))
 
 
-#: slot -> value -> its maker.  A value of the paper's table that is not here is the oracle's alone, so far.
+#: slot -> value -> its maker.
 TABLES: dict[str, dict[str, Any]] = {
     "norm": {
         "layer_norm": lambda c, beta, width: nn.LayerNorm(width, eps=c.eps, bias=beta not in c.absent),
@@ -53,7 +91,7 @@ TABLES: dict[str, dict[str, Any]] = {
         "gelu_tanh": lambda: nn.GELU(approximate="tanh"),
         "silu": nn.SiLU,
     },
-    "mlp": {"plain": Plain, "gated": Gated},
+    "mlp": {"plain": plain, "gated": Gated},
     "positions": POSITIONS,
     "frequencies": FREQUENCIES,
     "scale": {"sqrt": lambda c: 1 / math.sqrt(c.d_attn), "none": lambda c: 1.0},
@@ -61,16 +99,11 @@ TABLES: dict[str, dict[str, Any]] = {
 }
 
 
-def choice(slot: str, c: Config) -> Any:
-    """The entry that the config chooses.  Raises ConfigError where the fast models lack it."""
-    value, table = getattr(c, slot), TABLES[slot]
-    if value not in table:
-        raise ConfigError(
-            f"{slot} = {value!r} exists in the oracle only, so far; the fast models have {', '.join(table)}."
-        )
-    return table[value]
+def choice(slot: str, c: Widths) -> Any:
+    """The entry that the config chooses."""
+    return TABLES[slot][getattr(c, slot)]
 
 
-def linear(c: Config, bias: str, d_in: int, d_out: int) -> nn.Linear:
+def linear(c: Widths, bias: str, d_in: int, d_out: int) -> nn.Linear:
     """A matrix (d_out, d_in), and the named bias unless the model lacks it."""
     return nn.Linear(d_in, d_out, bias=bias not in c.absent)

@@ -15,7 +15,7 @@ _HOME = {
         "sinusoid", "sinusoid_vaswani", "sinusoid_halves", "sinusoid_t2t",
         "NORM", "ACTIVATION", "SCALE", "POSITION",
     ],
-    "transformers": ["EDTransformer", "ETransformer", "DTransformer"],
+    "transformers": ["EDTransformer", "PreEDTransformer", "ETransformer", "classification", "DTransformer"],
     "learning": [
         "AdaGrad", "Adam", "RMSProp", "batches", "chunks", "learning_rate", "momentum", "update",
         "OPTIMISER", "MEMORY", "SCHEDULE",

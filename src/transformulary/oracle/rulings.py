@@ -14,7 +14,13 @@ import numpy as np
 
 from transformulary.errors import AlgorithmError
 from transformulary.oracle.theta import Theta, Zero
-from transformulary.paper.config import Config, DTransformerConfig, EDTransformerConfig, ETransformerConfig
+from transformulary.paper.config import (
+    Config,
+    DTransformerConfig,
+    EDTransformerConfig,
+    ETransformerConfig,
+    PreEDTransformerConfig,
+)
 from transformulary.paper.masks import MASKS, no_mask
 from transformulary.paper.parameters import Shapes, parameters, size, split
 from transformulary.paper.practice import Inference, Training
@@ -164,6 +170,12 @@ def _encoder_decoder(z: Sequence[int], x: Sequence[int], theta: Any, c: Any) -> 
     _sequence(x, theta, c, "x")
 
 
+def _pre_encoder_decoder(z: Sequence[int], x: Sequence[int], theta: Any, c: Any) -> None:
+    _model(theta, c, PreEDTransformerConfig)
+    _sequence(z, theta, c, "z")
+    _sequence(x, theta, c, "x")
+
+
 def _encoder(x: Sequence[int], theta: Any, c: Any, s: Sequence[int] = ()) -> None:
     _model(theta, c, ETransformerConfig)
     _sequence(x, theta, c, "x")
@@ -175,6 +187,11 @@ def _encoder(x: Sequence[int], theta: Any, c: Any, s: Sequence[int] = ()) -> Non
         raise AlgorithmError(f"{len(x)} tokens need {len(x)} segments s, and {len(s)} were given.")
     for t, segment in enumerate(s, 1):
         _index(segment, c.segments, f"s[{t}] =", f"the {c.segments} segments")
+
+
+def _classes(X: Any, theta: Any) -> None:
+    if np.ndim(X) != 2 or not X.shape[1]:
+        raise AlgorithmError(f"X has shape {np.shape(X)}: it is a matrix with one column per token, at least one.")
 
 
 def _decoder(x: Sequence[int], theta: Any, c: Any) -> None:
@@ -309,7 +326,9 @@ DOMAINS: dict[str, Domain] = {
     "6": _layer_norm,
     "6r": _rms_norm,
     "8": _encoder_decoder,
+    "8a": _pre_encoder_decoder,
     "9": _encoder,
+    "9c": _classes,
     "10": _decoder,
     "11": _ed_training,
     "12": _e_training,

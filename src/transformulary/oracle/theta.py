@@ -167,6 +167,11 @@ def W_qkv(W: Theta, h: int, g: int) -> Theta:
     return Theta(**by_query | shared | {name: vars(W)[name][g] for name in ("W_k", "b_k", "W_v", "b_v")})
 
 
+def sharing(W: Theta, B: list[Array]) -> Theta:
+    """The bundle of one layer, with a B that it has in common with the others of its stack."""
+    return Theta(**vars(W) | {"B": B})
+
+
 def matrices(theta: Theta) -> Theta:
     """theta with 0 for its vectors and W_p: what weight decay acts on."""
     return theta.only(lambda name, array: array.ndim >= 2 and name != "W_p")

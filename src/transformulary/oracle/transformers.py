@@ -10,9 +10,14 @@ from collections.abc import Sequence
 
 from transformulary.oracle.algorithm import Array, algorithm
 from transformulary.oracle.components import ACTIVATION, NORM, POSITION, SCALE, MHAttention
-from transformulary.oracle.notation import columns, drop, softmax
-from transformulary.oracle.theta import Theta
-from transformulary.paper.config import DTransformerConfig, EDTransformerConfig, ETransformerConfig
+from transformulary.oracle.notation import columns, drop, softmax, tanh
+from transformulary.oracle.theta import Theta, sharing
+from transformulary.paper.config import (
+    DTransformerConfig,
+    EDTransformerConfig,
+    ETransformerConfig,
+    PreEDTransformerConfig,
+)
 from transformulary.paper.masks import Causal, Full
 
 
@@ -90,6 +95,83 @@ def EDTransformer(z: Sequence[int], x: Sequence[int], /, theta: Theta, c: EDTran
     return P
 
 
+@algorithm("8a")
+def PreEDTransformer(z: Sequence[int], x: Sequence[int], /, theta: Theta, c: PreEDTransformerConfig) -> Array:
+    """P <- PreEDTransformer(z, x | theta): Algorithm 8 with norms where Algorithm 10 has them (T5).
+
+    z, x:   token ids, from 0; at most ell_max each if positions are learned
+    theta:  the parameters of `paper.parameters(c)`; bucketed positions are the same in all layers of a stack
+
+    Returns P (N_V, ell_x) as Algorithm 8 does, and raises what it raises.
+    """
+    # encode the context sequence
+    ell_z = len(z)  # 1
+    e = [
+        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, z[t]] + POSITION[c.positions](t, theta, c) for t in range(ell_z)
+    ]  # 2
+    Z = columns(e)  # 3
+    if c.embedding_norm:
+        Z = columns(NORM[c.norm](Z[:, t], theta.gamma_z, theta.beta_z, c) for t in range(ell_z))  # 3a
+    for l in range(c.L_enc):  # 4
+        W = sharing(theta.W_enc[l], theta.B_enc) if c.positions == "bucketed" else theta.W_enc[l]
+        Z_tilde = columns(NORM[c.norm](Z[:, t], theta.gamma_1[l], theta.beta_1[l], c) for t in range(ell_z))  # 5
+        Z = Z + MHAttention(Z_tilde, Z_tilde, W, Full(), c)  # 6
+        Z_tilde = columns(NORM[c.norm](Z[:, t], theta.gamma_2[l], theta.beta_2[l], c) for t in range(ell_z))  # 7
+        if c.mlp == "gated":
+            Z = (
+                Z
+                + theta.W_mlp2[l]
+                @ (
+                    ACTIVATION[c.activation](theta.W_mlp1[l] @ Z_tilde + theta.b_mlp1[l][:, None])
+                    * (theta.W_mlp5[l] @ Z_tilde + theta.b_mlp5[l][:, None])
+                )
+                + theta.b_mlp2[l][:, None]
+            )  # 8
+        else:
+            Z = (
+                Z
+                + theta.W_mlp2[l] @ ACTIVATION[c.activation](theta.W_mlp1[l] @ Z_tilde + theta.b_mlp1[l][:, None])
+                + theta.b_mlp2[l][:, None]
+            )  # 8
+    Z = columns(NORM[c.norm](Z[:, t], theta.gamma_enc, theta.beta_enc, c) for t in range(ell_z))  # 10
+    # decode the primary sequence given the context
+    ell_x = len(x)  # 11
+    e = [
+        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta, c) for t in range(ell_x)
+    ]  # 12
+    X = columns(e)  # 13
+    if c.embedding_norm:
+        X = columns(NORM[c.norm](X[:, t], theta.gamma_x, theta.beta_x, c) for t in range(ell_x))  # 13a
+    for l in range(c.L_dec):  # 14
+        W = sharing(theta.W_dec[l], theta.B_dec) if c.positions == "bucketed" else theta.W_dec[l]
+        X_tilde = columns(NORM[c.norm](X[:, t], theta.gamma_3[l], theta.beta_3[l], c) for t in range(ell_x))  # 15
+        X = X + MHAttention(X_tilde, X_tilde, W, Causal(), c)  # 16
+        X_tilde = columns(NORM[c.norm](X[:, t], theta.gamma_4[l], theta.beta_4[l], c) for t in range(ell_x))  # 17
+        X = X + MHAttention(X_tilde, Z, theta.W_ed[l], Full(), c)  # 18
+        X_tilde = columns(NORM[c.norm](X[:, t], theta.gamma_5[l], theta.beta_5[l], c) for t in range(ell_x))  # 19
+        if c.mlp == "gated":
+            X = (
+                X
+                + theta.W_mlp4[l]
+                @ (
+                    ACTIVATION[c.activation](theta.W_mlp3[l] @ X_tilde + theta.b_mlp3[l][:, None])
+                    * (theta.W_mlp6[l] @ X_tilde + theta.b_mlp6[l][:, None])
+                )
+                + theta.b_mlp4[l][:, None]
+            )  # 20
+        else:
+            X = (
+                X
+                + theta.W_mlp4[l] @ ACTIVATION[c.activation](theta.W_mlp3[l] @ X_tilde + theta.b_mlp3[l][:, None])
+                + theta.b_mlp4[l][:, None]
+            )  # 20
+    X = columns(NORM[c.norm](X[:, t], theta.gamma_dec, theta.beta_dec, c) for t in range(ell_x))  # 22
+    # conditional probabilities
+    W_u = theta.W_e.T if c.tied else theta.W_u
+    P = softmax(W_u @ X / SCALE[c.unembedding_scale](c.d_e) + theta.b_u[:, None])  # 23
+    return P
+
+
 @algorithm(9)
 def ETransformer(x: Sequence[int], /, theta: Theta, c: ETransformerConfig, s: Sequence[int] = ()) -> Array:
     """P <- ETransformer(x | theta): a distribution over the vocabulary for every position of x.
@@ -134,6 +216,20 @@ def ETransformer(x: Sequence[int], /, theta: Theta, c: ETransformerConfig, s: Se
     W_u = theta.W_e.T if c.tied else theta.W_u
     P = softmax(W_u @ X + theta.b_u[:, None])  # 12
     return P
+
+
+@algorithm("9c")
+def classification(X: Array, /, theta: Theta) -> Array:
+    """p <- classification(X | theta): a distribution over classes, from the first token of an encoded sequence (BERT).
+
+    X:      (d_e, ell)  what Algorithm 9 has after line 9
+    theta:  W_pool (d_e, d_e), b_pool (d_e), W_c (N_C, d_e), b_c (N_C)
+
+    Returns p (N_C).  The paper describes classification and has no algorithm for it (E20).
+    """
+    e = tanh(theta.W_pool @ X[:, 0] + theta.b_pool)  # 1
+    p = softmax(theta.W_c @ e + theta.b_c)  # 2
+    return p
 
 
 @algorithm(10)

@@ -57,7 +57,7 @@ class Choices:
     mlp              plain, or gated: W_mlp2 (act(W_mlp1 X) * W_mlp3 X)
     positions        where tokens get their position from: Algorithm 2 (learned), nowhere (none), a formula
                      (sinusoid...), or inside attention (rotary, relative, bucketed).  Bucketed deviates from T5 in
-                     that every layer has its own B; T5's layers share the first one's: give each a copy
+                     that every layer has its own B; in Algorithm 8a the layers of a stack share one
     base             of rotary positions: omega_i = base^(-2 (i - 1) / d_attn)
     frequencies      of rotary positions: those of base as they are (geometric), or slowed down for more tokens than a
                      model was trained with: all alike (linear), by the length of the sequence (dynamic, "NTK"), or by
@@ -149,22 +149,18 @@ class Choices:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes(Choices):
-    """Sizes that all three architectures share; numbers of elements, all at least 1.
+class Widths(Choices):
+    """Sizes of one layer; numbers of elements, all at least 1.
 
-    N_V      vocabulary size
-    ell_max  longest sequence, in tokens
     H        heads per layer; must divide d_e unless d_attn is given
     d_e      width of an embedding
     d_mlp    width of the hidden layer of the MLP
     H_kv     heads of keys and values; H_kv = H is the paper, fewer are "grouped queries"; divides H
     d_attn   width of a query and of a key, d_e / H unless given
     d_mid    width of a value, d_attn unless given
-    ell_train  tokens that the model was trained with before its frequencies were slowed down, ell_max unless given
+    ell_train  tokens that the model was trained with before its frequencies were slowed down
     """
 
-    N_V: int
-    ell_max: int
     H: int
     d_e: int
     d_mlp: int
@@ -187,7 +183,6 @@ class Sizes(Choices):
             )
         self._default("d_attn", self.d_e // self.H)
         self._default("d_mid", self.d_attn)
-        self._default("ell_train", self.ell_max)
         if self.H % self.H_kv:
             raise self._wrong("H_kv", f"does not divide H = {self.H}: every key/value head serves H / H_kv query heads")
         if self.positions == "rotary" and self.d_attn % 2:
@@ -214,6 +209,10 @@ class Sizes(Choices):
         near = sorted((h for h in nearby if self.d_e % h == 0), key=lambda h: abs(h - self.H))[:2]
         return f"Nearest H that do: {', '.join(map(str, sorted(near)))}; or give d_attn" if near else "Give d_attn"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Every field as JSON or TOML can hold it: masks as text, sets as sorted lists."""
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Self:
         """The config that `to_dict` describes.
@@ -230,9 +229,43 @@ class Sizes(Choices):
             raise ConfigError(f"{cls.__name__} cannot do without {', '.join(missing)}: no value was given.")
         return cls(**given)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Every field as JSON or TOML can hold it: masks as text, sets as sorted lists."""
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+@dataclass(frozen=True, kw_only=True)
+class LayerConfig(Widths):
+    """One layer alone, or its attention, in a model of your own.
+
+    d_mlp      4 d_e unless given
+    eps        1e-5 unless given: with the paper's 0 a token of equal numbers, padding say, has no norm
+    positions  those inside attention: rotary, relative, bucketed; else none
+    """
+
+    d_mlp: int = None  # type: ignore[assignment]
+    eps: float = 1e-5
+    positions: str = "none"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._default("d_mlp", 4 * self.d_e)
+        if self.positions not in ("none", "rotary", "relative", "bucketed"):
+            raise self._wrong("positions", "are added to an embedding, which a layer alone does not have")
+        if self.positions == "rotary" and self.frequencies not in ("geometric", "linear") and not self.ell_train:
+            raise self._wrong("frequencies", "need ell_train, the number of tokens that they were learned with")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes(Widths):
+    """Sizes that all architectures share.
+
+    N_V      vocabulary size
+    ell_max  longest sequence, in tokens; also ell_train unless that is given
+    """
+
+    N_V: int
+    ell_max: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._default("ell_train", self.ell_max)
 
 
 def _plain(value: Any) -> Any:
@@ -312,8 +345,8 @@ class ETransformerConfig(Sizes):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EDTransformerConfig(Sizes):
-    """One encoder-decoder transformer, Algorithm 8.
+class TwoStacks(Sizes):
+    """An encoder and a decoder.
 
     L_enc, L_dec  layers of the encoder and of the decoder
     """
@@ -334,4 +367,28 @@ class EDTransformerConfig(Sizes):
             )
 
 
-Config = DTransformerConfig | ETransformerConfig | EDTransformerConfig
+@dataclass(frozen=True, kw_only=True)
+class EDTransformerConfig(TwoStacks):
+    """One encoder-decoder transformer, Algorithm 8: a norm after each residual sum."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreEDTransformerConfig(TwoStacks):
+    """One encoder-decoder transformer, Algorithm 8a: a norm before each half of a layer, as in Algorithm 10 (T5).
+
+    Bucketed positions are T5's: the layers of a stack share one B.
+
+    unembedding_scale  of the last X: none, or sqrt (divide by sqrt(d_e); T5 where it is tied)
+    """
+
+    optional: ClassVar[frozenset[str]] = TWO_STACKS | {"beta_enc", "beta_dec"}
+
+    unembedding_scale: str = "none"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.unembedding_scale not in SLOTS["embedding_scale"]:
+            raise self._wrong("unembedding_scale", f"is none of {', '.join(SLOTS['embedding_scale'])}")
+
+
+Config = DTransformerConfig | ETransformerConfig | EDTransformerConfig | PreEDTransformerConfig

@@ -18,7 +18,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from transformulary.errors import ConfigError
-from transformulary.paper.config import Config, DTransformerConfig, EDTransformerConfig, ETransformerConfig
+from transformulary.paper.config import (
+    Config,
+    DTransformerConfig,
+    EDTransformerConfig,
+    ETransformerConfig,
+    PreEDTransformerConfig,
+    TwoStacks,
+)
 from transformulary.paper.masks import Mask
 
 #: Bytes of one number.
@@ -36,13 +43,16 @@ def number_of_parameters(config: Config) -> int:
     width = c.d_f if isinstance(c, ETransformerConfig) else c.d_e
     embedding = c.d_e * (c.N_V + c.ell_max * (c.positions == "learned"))
     unembedding = c.N_V * ((not c.tied) * width + _has(c, "b_u"))
-    embedding_norms = "xz" if isinstance(c, EDTransformerConfig) else "x"
+    embedding_norms = "xz" if isinstance(c, TwoStacks) else "x"
     embedding += sum(_norm(c, f"beta_{k}") for k in embedding_norms) if c.embedding_norm else 0
     match c:
-        case EDTransformerConfig():
-            encoder = _self_attention(c) + _norm(c, "beta_1") + _norm(c, "beta_2") + _mlp(c, 1, 2, 5)
-            decoder = _self_attention(c) + _heads(c) + sum(_norm(c, f"beta_{k}") for k in "345") + _mlp(c, 3, 4, 6)
-            return embedding + c.L_enc * encoder + c.L_dec * decoder + unembedding
+        case EDTransformerConfig() | PreEDTransformerConfig():
+            pre = isinstance(c, PreEDTransformerConfig)
+            last = pre * (_norm(c, "beta_enc") + _norm(c, "beta_dec") + 2 * _positional(c))
+            among = _heads(c) if pre else _self_attention(c)
+            encoder = among + _norm(c, "beta_1") + _norm(c, "beta_2") + _mlp(c, 1, 2, 5)
+            decoder = among + _heads(c) + sum(_norm(c, f"beta_{k}") for k in "345") + _mlp(c, 3, 4, 6)
+            return embedding + c.L_enc * encoder + c.L_dec * decoder + last + unembedding
         case ETransformerConfig():
             embedding += c.d_e * c.segments
             last = c.d_f * (c.d_e + _has(c, "b_f")) + c.d_f * (1 + _has(c, "beta"))
@@ -66,9 +76,12 @@ def _heads(c: Config) -> int:
 
 
 def _self_attention(c: Config) -> int:
-    """|W| with what relative positions (W_r, u, v) or buckets (B) add in self-attention."""
-    positional = {"relative": c.d_attn * (c.d_e + 2), "bucketed": 32}
-    return _heads(c) + c.H * positional.get(c.positions, 0)
+    return _heads(c) + _positional(c)
+
+
+def _positional(c: Config) -> int:
+    """What relative positions (W_r, u, v) or buckets (B) add in self-attention."""
+    return c.H * {"relative": c.d_attn * (c.d_e + 2), "bucketed": 32}.get(c.positions, 0)
 
 
 def _mlp(c: Config, one: int, two: int, gate: int) -> int:
@@ -115,7 +128,7 @@ def flops(config: Config, ell: int, ell_z: int | None = None) -> Flops:
     c, z = config, _context(config, ell, ell_z)
     unembedding = c.N_V * (c.d_f if isinstance(c, ETransformerConfig) else c.d_e)
     match c:
-        case EDTransformerConfig():
+        case EDTransformerConfig() | PreEDTransformerConfig():
             parts = [_layers(c, c.L_enc, z, causal=False), _layers(c, c.L_dec, ell, causal=True)]
             parts += [Flops(c.L_dec * _projections(c, ell, z), c.L_dec * _scores(c, ell, z))]
         case ETransformerConfig():
@@ -138,13 +151,13 @@ def flops_per_token(config: Config, ell: int, ell_z: int | None = None) -> Flops
     For a decoder this is also the work of one more token after ell - 1 cached ones.
     """
     forward = flops(config, ell, ell_z)
-    tokens = ell + (_context(config, ell, ell_z) if isinstance(config, EDTransformerConfig) else 0)
+    tokens = ell + (_context(config, ell, ell_z) if isinstance(config, TwoStacks) else 0)
     return Flops(forward.matrices / tokens, forward.attention / tokens)
 
 
 def _context(c: Config, ell: int, ell_z: int | None) -> int:
     """The length of the context sequence; both lengths checked."""
-    if ell_z is not None and not isinstance(c, EDTransformerConfig):
+    if ell_z is not None and not isinstance(c, TwoStacks):
         raise ConfigError(f"ell_z = {ell_z} is given, and {type(c).__name__} has no context sequence.")
     z = ell if ell_z is None else ell_z
     for name, length in (("ell", ell), ("ell_z", z)):
@@ -217,7 +230,7 @@ def cache_bytes(config: Config, ell: int, ell_z: int | None = None, dtype: str =
     """
     z = _context(config, ell, ell_z)
     match config:
-        case EDTransformerConfig():
+        case EDTransformerConfig() | PreEDTransformerConfig():
             tokens = config.L_dec * (ell + z)
         case ETransformerConfig():
             tokens = 0
@@ -228,7 +241,7 @@ def cache_bytes(config: Config, ell: int, ell_z: int | None = None, dtype: str =
 
 def cache_bytes_per_token(config: Config, dtype: str = "float32") -> int:
     """Bytes by which each token makes the cache longer, until it fills the width of a local mask."""
-    if isinstance(config, EDTransformerConfig):
+    if isinstance(config, TwoStacks):
         return config.L_dec * config.H_kv * (config.d_attn + config.d_mid) * _bytes(dtype)
     return cache_bytes(config, 1, dtype=dtype)
 

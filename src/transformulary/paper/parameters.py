@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from transformulary.paper.config import Config, DTransformerConfig, EDTransformerConfig, ETransformerConfig
+from transformulary.paper.config import (
+    Config,
+    DTransformerConfig,
+    EDTransformerConfig,
+    ETransformerConfig,
+    PreEDTransformerConfig,
+    TwoStacks,
+)
 
 Shapes = dict[str, "str | Shapes"]
 
@@ -60,11 +67,12 @@ def parameters(config: Config) -> Shapes:
     gated = c.mlp == "gated"
     match c:
         case EDTransformerConfig():
-            table |= {"gamma_z": "d_e", "beta_z": "d_e"} if c.embedding_norm else {}
-            table |= {"W_enc[L_enc]": self_attention} | _norms("12", "L_enc") | _mlp(1, "L_enc", "mlp5" * gated)
-            table |= {"gamma_x": "d_e", "beta_x": "d_e"} if c.embedding_norm else {}
-            table |= {"W_dec[L_dec]": self_attention, "W_ed[L_dec]": attention}
-            table |= _norms("345", "L_dec") | _mlp(3, "L_dec", "mlp6" * gated)
+            encoder, decoder = _stacks(c, self_attention, attention)
+            table |= encoder | decoder
+        case PreEDTransformerConfig():
+            encoder, decoder = _stacks(c, attention, attention)
+            table |= _shared(c, "enc") | encoder | {"gamma_enc": "d_e", "beta_enc": "d_e"}
+            table |= _shared(c, "dec") | decoder | {"gamma_dec": "d_e", "beta_dec": "d_e"}
         case ETransformerConfig():
             table |= {"W_s": "d_e segments"} if c.segments else {}
             table |= {"gamma_x": "d_e", "beta_x": "d_e"} if c.embedding_norm else {}
@@ -77,6 +85,22 @@ def parameters(config: Config) -> Shapes:
     width = "d_f" if isinstance(c, ETransformerConfig) else "d_e"
     table |= {} if c.tied else {"W_u": f"N_V {width}"}
     return _present(table | {"b_u": "N_V"}, c.absent)
+
+
+def _stacks(c: TwoStacks, among: Shapes, across: Shapes) -> tuple[Shapes, Shapes]:
+    """The layers of an encoder and of a decoder, with the norms of their embeddings."""
+    gated = c.mlp == "gated"
+    encoder: Shapes = {"gamma_z": "d_e", "beta_z": "d_e"} if c.embedding_norm else {}
+    encoder |= {"W_enc[L_enc]": among} | _norms("12", "L_enc") | _mlp(1, "L_enc", "mlp5" * gated)
+    decoder: Shapes = {"gamma_x": "d_e", "beta_x": "d_e"} if c.embedding_norm else {}
+    decoder |= {"W_dec[L_dec]": among, "W_ed[L_dec]": across}
+    return encoder, decoder | _norms("345", "L_dec") | _mlp(3, "L_dec", "mlp6" * gated)
+
+
+def _shared(c: TwoStacks, stack: str) -> Shapes:
+    """What positions add to self-attention, once for a whole stack."""
+    by_name = {split(name): shape for name, shape in POSITIONAL.get(c.positions, {}).items()}
+    return {f"{name}_{stack}[{count}]": shape for (name, count), shape in by_name.items()}
 
 
 def _present(table: Shapes, absent: frozenset[str]) -> Shapes:

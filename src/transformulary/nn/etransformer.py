@@ -1,0 +1,179 @@
+"""Algorithm 9: the encoder-only transformer (BERT), and what else is put on top of an encoder."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from transformulary.errors import AlgorithmError, ConfigError
+from transformulary.nn.layers import TransformerBlock
+from transformulary.nn.places import boolean
+from transformulary.nn.slots import choice, linear
+from transformulary.nn.transformer import Ids, Real, Transformer, check_ids, embedding_norm, initialise, unembedding
+from transformulary.paper import ETransformerConfig, Full
+
+Segments = Int[Tensor, "B ell"]
+Encoded = Float[Tensor, "B ell d_e"]
+
+
+class Encoder(Transformer):
+    """Lines 1-9 of Algorithm 9, with the lettered lines of real BERTs."""
+
+    config: ETransformerConfig
+
+    def __init__(self, config: ETransformerConfig, dropout: float) -> None:
+        super().__init__(config, dropout)
+        c = self.config = config
+        self.W_s = nn.Embedding(c.segments, c.d_e) if c.segments else None
+        self.norm_x = embedding_norm(c, "beta_x")
+        self.layers = nn.ModuleList(TransformerBlock(c, Full(), dropout, "post") for _ in range(c.L))
+
+    def encode(self, x: Ids, s: Segments | None = None, *, real: Real | None = None) -> Encoded:
+        """X after line 9, (B, ell, d_e); arguments and errors as for `ETransformer.forward`."""
+        X, at = self.embed(x, self.norm_x, real, more=self.segment(x, s))
+        for layer in self.layers:  # 4
+            X = layer(X, at=at)  # 5-8
+        return X
+
+    def segment(self, x: Ids, s: Segments | None) -> Tensor | float:
+        """What line 2a adds."""
+        N, wanted = self.config.segments, "one of each token is wanted" if self.W_s else "this model has none"
+        if (s is None) == bool(N) or (s is not None and s.shape != x.shape):
+            raise AlgorithmError(f"the segments s have shape {None if s is None else tuple(s.shape)}: {wanted}.")
+        if s is None or self.W_s is None:
+            return 0.0
+        return self.W_s(check_ids(s, N))
+
+
+class ETransformer(Encoder):
+    """P <- ETransformer(x | theta), Algorithm 9 of arXiv:2207.09238, up to the logits of line 12.
+
+    Args:
+        config: sizes and choices.
+        dropout: probability of leaving out an element of the embedding, an attention weight, an element of what
+            lines 5 and 7 add; while training only.
+        generator: draws the initial parameters; torch's global one unless given.
+
+    Raises:
+        ConfigError: a dropout outside [0, 1).
+    """
+
+    def __init__(
+        self, config: ETransformerConfig, dropout: float = 0.0, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__(config, dropout)
+        c = config
+        self.W_f = linear(c, "b_f", c.d_e, c.d_f)
+        self.act = choice("activation", c)()
+        self.norm = choice("norm", c)(c, "beta", c.d_f)
+        self.W_u = unembedding(self, c.d_f)
+        initialise(self, generator)
+
+    def forward(self, x: Ids, s: Segments | None = None, *, real: Real | None = None) -> Float[Tensor, "B ell N_V"]:
+        """The logits of line 12; a softmax over the last axis gives the paper's P.
+
+        Args:
+            x: token ids, from 0; one sequence per row.
+            s: the segment of every token, from 0; only where the model has segments.
+            real: true where a slot of x holds a token, false where it is padding, whatever its id; all do unless given.
+
+        Raises:
+            AlgorithmError: x or s is no (B, ell) of whole numbers, or has an id outside its table (which only an eager
+                processor checks); a sequence is longer than a learned table of positions; s is missing, or of no use;
+                `real` is not boolean, or of another shape.
+        """
+        X = self.encode(x, s, real=real)
+        return self.W_u(self.norm(self.act(self.W_f(X))))  # 10, 11, 12
+
+
+class EClassifier(Encoder):
+    """p <- EClassifier(x | theta): Algorithm 9 up to line 9, then Algorithm 9c, up to the logits of its line 2.
+
+    The paper describes classification and has no algorithm for it (erratum E20); this is BERT's.
+
+    Args:
+        config, dropout, generator: as for `ETransformer`; what lines 10-12 alone use means nothing.
+        N_C: number of classes.
+    """
+
+    def __init__(
+        self,
+        config: ETransformerConfig,
+        N_C: int,
+        dropout: float = 0.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(config, dropout)
+        if type(N_C) is not int or N_C < 1:
+            raise ConfigError(f"N_C = {N_C!r} must be a whole number, at least 1: that of the classes.")
+        self.W_pool = nn.Linear(config.d_e, config.d_e)
+        self.W_c = nn.Linear(config.d_e, N_C)
+        initialise(self, generator)
+
+    def forward(self, x: Ids, s: Segments | None = None, *, real: Real | None = None) -> Float[Tensor, "B N_C"]:
+        """The logits of every class; a softmax over the last axis gives p.  Arguments and errors: `ETransformer`'s."""
+        X = self.encode(x, s, real=real)
+        return self.W_c(self.dropout(self.W_pool(first(X, real)).tanh()))  # 9c.1, 9c.2
+
+
+class EEmbedder(Encoder):
+    """One vector for each sequence: Algorithm 9 up to line 9, then a mean, or the first token.
+
+    The paper has nothing of the kind; this is how encoders of sentences are used.
+
+    Args:
+        config, dropout, generator: as for `EClassifier`.
+        pooling: "mean" of the tokens, or the "first" one.
+        normalised: whether vectors have length 1, so that their products are cosines.
+    """
+
+    def __init__(
+        self,
+        config: ETransformerConfig,
+        pooling: str = "mean",
+        normalised: bool = True,
+        dropout: float = 0.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(config, dropout)
+        if pooling not in POOLING:
+            raise ConfigError(f"pooling = {pooling!r} is none of {', '.join(POOLING)}.")
+        self.pooling, self.normalised = pooling, normalised
+        initialise(self, generator)
+
+    def forward(self, x: Ids, s: Segments | None = None, *, real: Real | None = None) -> Float[Tensor, "B d_e"]:
+        """The vectors.  Arguments and errors as for `ETransformer.forward`; an empty sequence has a mean of 0."""
+        e = POOLING[self.pooling](self.encode(x, s, real=real), real)
+        return LENGTHS[self.normalised](e)
+
+
+def first(X: Encoded, real: Real | None) -> Float[Tensor, "B d_e"]:
+    """X[:, 1], the first token of each sequence, on whichever side its padding is."""
+    if real is None:
+        return X[:, 0]
+    return X[torch.arange(len(X), device=X.device), boolean(real).int().argmax(-1)]
+
+
+def mean(X: Encoded, real: Real | None) -> Float[Tensor, "B d_e"]:
+    """The mean of the tokens of each sequence."""
+    if real is None:
+        return X.mean(1)
+    real = boolean(real)
+    return X.masked_fill(~real[..., None], 0).sum(1) / real.sum(-1, keepdim=True).clamp(min=1)
+
+
+POOLING = {"mean": mean, "first": first}
+
+
+def unit(e: Float[Tensor, "B d_e"]) -> Float[Tensor, "B d_e"]:
+    """Vectors of length 1."""
+    return e / e.norm(dim=-1, keepdim=True).clamp(min=1e-12)
+
+
+def unchanged(e: Float[Tensor, "B d_e"]) -> Float[Tensor, "B d_e"]:
+    """Vectors as they are."""
+    return e
+
+
+LENGTHS = {True: unit, False: unchanged}
