@@ -9,10 +9,10 @@ generation_config.json  how to generate by default
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors.torch import save as to_bytes
@@ -28,17 +28,19 @@ from transformulary.formats import (
     Described,
     Format,
     apart,
+    classes,
     describe,
     format_for,
     is_copied,
+    named_format,
     parts,
     read_json,
     reader,
     unwrapped,
     written_as,
 )
-from transformulary.nn import DTransformer
-from transformulary.paper import DTransformerConfig
+from transformulary.nn import DTransformer, EClassifier, EDTransformer, EEmbedder, ETransformer, Transformer
+from transformulary.paper import Config, DTransformerConfig, EDTransformerConfig, PreEDTransformerConfig
 from transformulary.tokens import Tokenizer, load_tokenizer
 
 #: The types in which parameters may be stored.
@@ -59,7 +61,7 @@ class Loaded:
     described   what it was loaded from, and by which tables
     """
 
-    model: DTransformer
+    model: Transformer
     tokenizer: Tokenizer | None
     generation: dict[str, Any]
     described: Described
@@ -73,17 +75,19 @@ class Loaded:
         _write(Path(folder), _converted(self.described, _named(self.model), written_as(self.described, config), dtype))
 
 
-def load(where: str | Path) -> Loaded:
+def load(where: str | Path, form: str | Format | None = None) -> Loaded:
     """A model, on the processor, with its tokenizer and its settings for generation.
 
     Args:
         where: a folder, a file, or the name of a model in the Hugging Face cache: all that `open_source` finds.
+        form: how it is stored, where its config.json does not say: a format, its name, or a file.py with tables.
 
     Raises:
         CheckpointError: a file is missing or damaged, a tensor is missing, extra or mis-shaped, a config key has no
             rule, or the tokenizer is not the one that the model was saved with; the message names file and tensor.
+        ConfigError: there is no such format.
     """
-    described = describe(where)
+    described = describe(where, named_format(form) if isinstance(form, str) else form)
     generation = described.source.folder / "generation_config.json"
     return Loaded(
         model=_load_model(described),
@@ -91,6 +95,12 @@ def load(where: str | Path) -> Loaded:
         generation=read_json(generation) if generation.is_file() else {},
         described=described,
     )
+
+
+def decoder(loaded: Loaded) -> DTransformer:
+    """The model, which is a decoder.  Raises CheckpointError where it is another."""
+    _ = loaded.described.decoder
+    return bare(loaded.model, DTransformer)
 
 
 def save(
@@ -106,7 +116,7 @@ def save(
 
     Args:
         folder: made if it is missing.
-        model: a DTransformer, compiled or wrapped or not; its precision is kept.
+        model: one of `transformulary.nn`, compiled or wrapped or not; its precision is kept.
         tokenizer: the one that the model was trained with; its hash is stored, so that no other is taken for it.
         generation: further keys of generation_config.json, `temperature` say.
     """
@@ -126,6 +136,7 @@ def convert(
     to: str | None = None,
     dtype: str | None = None,
     overwrite: bool = False,
+    form: str | Format | None = None,
 ) -> Described:
     """Write a checkpoint anew, whole or not at all: the same numbers, the same vocabulary, in files of today.
 
@@ -136,6 +147,7 @@ def convert(
             only read, the first that can.
         dtype: float64, float32, float16 or bfloat16; None keeps the one that it has.
         overwrite: `out` may hold a model, which is replaced.
+        form: as for `load`.
 
     Returns what is at `out` now.
 
@@ -145,13 +157,13 @@ def convert(
         CheckpointError: as `load` does.
         DataError: `out` holds something.
     """
-    described = describe(where)
-    form = written_as(described, described.config, to)
+    described = describe(where, named_format(form) if isinstance(form, str) else form)
+    written = written_as(described, described.config, to)
     if dtype is not None and dtype not in PRECISIONS:
         raise ConfigError(f"dtype = {dtype!r} is none of {', '.join(PRECISIONS)}.")
     stored = PRECISIONS[dtype or str(DTYPES[described.dtype]).removeprefix("torch.")]
     tensors = {name: _in(stored, name, tensor) for name, tensor in _tensors(described).items()}
-    files = _converted(described, tensors, form, str(stored).removeprefix("torch."))
+    files = _converted(described, tensors, written, str(stored).removeprefix("torch."))
     if overwrite and (Path(out) / "config.json").is_file():
         _write(Path(out), files, replace=True)
     else:
@@ -160,37 +172,61 @@ def convert(
     return describe(out)
 
 
-def bare(model: nn.Module) -> DTransformer:
-    """The model inside what torch.compile and parallel training wrap around it."""
-    while not isinstance(model, DTransformer):
+Kind = TypeVar("Kind", bound=Transformer)
+
+
+def bare(model: nn.Module, kind: type[Kind] = Transformer) -> Kind:  # type: ignore[assignment]
+    """The model, of that kind, inside what torch.compile and parallel training wrap around it."""
+    while not isinstance(model, kind):
         inner = next((m for name, m in model.named_children() if unwrapped(f"{name}.") == ""), None)
-        assert inner is not None, f"{type(model).__name__} is no DTransformer"
+        assert inner is not None, f"{type(model).__name__} is no {kind.__name__}"
         model = inner
     return model
 
 
 def _named(model: nn.Module) -> dict[str, Tensor]:
     """The model's tensors by our names."""
-    model = bare(model)
-    return apart(model.config, {unwrapped(name): tensor for name, tensor in model.state_dict().items()})
+    inner = bare(model, Transformer)
+    state: dict[str, Tensor] = inner.state_dict()
+    return apart(inner.config, {unwrapped(name): tensor for name, tensor in state.items()})
 
 
-def _model_files(form: Format, config: DTransformerConfig, tensors: Mapping[str, Tensor], theirs: Any) -> Files:
-    stored = {name: tensor.contiguous().cpu() for name, tensor in form.stored(config, tensors, torch.cat)}
-    return {"model.safetensors": to_bytes(stored, {"format": "pt"}), "config.json": _json(theirs)}
+def _model_files(form: Format, config: Config, tensors: Mapping[str, Tensor], theirs: dict[str, Any]) -> Files:
+    """The parameters, and a config.json that says what kind of model they are."""
+    stored = dict(form.stored(config, tensors, torch.cat))
+    head = form.head(stored)
+    theirs = {"architectures": [head.architecture], **theirs} if head else theirs
+    n = classes(stored, head)
+    if head and head.gives == "classes" and len(theirs.get("id2label") or ()) != n:
+        labels = [f"LABEL_{i}" for i in range(n)]  # which is how `transformers` learns how many there are
+        theirs |= {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
+    return {"model.safetensors": _bytes(stored), "config.json": _json(theirs)}
+
+
+def _bytes(stored: Mapping[str, Tensor]) -> bytes:
+    return to_bytes({name: tensor.contiguous().cpu() for name, tensor in stored.items()}, {"format": "pt"})
 
 
 def _converted(described: Described, tensors: Mapping[str, Tensor], form: Format, dtype: str) -> Files:
-    """The files of a checkpoint with these tensors: its vocabulary and its settings are copied as they are."""
-    source = described.source
+    """The files of a checkpoint with these tensors: its vocabulary and its settings are copied as they are.
+
+    In its own format, names have the prefix that they had, and what we compute nothing with comes along.
+    """
+    source, config = described.source, described.config
     files: Files = {path.name: path.read_bytes() for path in sorted(source.folder.iterdir()) if is_copied(path)}
     about: dict[str, Any] = {"dtype": dtype}
     if source.vocabulary and (tokenizer := load_tokenizer(described)):  # inside the file of the parameters
         ends = {"bos_token_id": tokenizer.bos_token, "eos_token_id": tokenizer.eos_token}
         files |= tokenizer.files() | {"generation_config.json": _json(ends)}
         about |= ends
-    theirs = described.format.kept(source.config, form) | about
-    return files | _model_files(form, described.config, tensors, form.write_config(described.config) | theirs)
+    theirs = form.write_config(config) | described.format.kept(source.config, form) | about
+    files |= _model_files(form, config, tensors, theirs)
+    if form is described.format:
+        prefix = "" if described.prefixed else form.prefix
+        stored = {name.removeprefix(prefix): t for name, t in form.stored(config, tensors, torch.cat)}
+        more = {name: torch.tensor(source.array(at)).to(PRECISIONS[dtype]) for name, at in described.kept()}
+        files["model.safetensors"] = _bytes(stored | more)
+    return files
 
 
 def _write(folder: Path, files: Files, replace: bool = False) -> None:
@@ -226,16 +262,28 @@ def _in(dtype: torch.dtype, name: str, tensor: Tensor) -> Tensor:
     return found
 
 
-def _load_model(described: Described) -> DTransformer:
-    tensors, config = _tensors(described), described.config
+#: What a model gives, or the class of its config -> the module of such a model.
+MODELS: dict[object, Callable[..., Transformer]] = {
+    DTransformerConfig: DTransformer,
+    EDTransformerConfig: EDTransformer,
+    PreEDTransformerConfig: EDTransformer,
+    "tokens": ETransformer,
+    "vectors": EEmbedder,
+    "classes": EClassifier,
+}
+
+
+def _load_model(described: Described) -> Transformer:
+    tensors, config, head = _tensors(described), described.config, described.head
+    more = {"N_C": described.N_C} if head and head.gives == "classes" else {}
     with torch.device("meta"), Undrawn():  # shapes only
-        model = DTransformer(config)
+        model = MODELS[head.gives if head else type(config)](config, **more)
     state = {
         name: nn.Parameter(torch.cat([tensors.pop(part) for part in parts(name)]))
         for name in model.state_dict()
         if not (config.tied and name in TIED)
     }
-    state |= {twin: state[original] for twin, original in TIED.items() if config.tied}
+    state |= {twin: state[original] for twin, original in TIED.items() if config.tied and twin in model.state_dict()}
     model.load_state_dict(state, assign=True)
     return model.eval()
 

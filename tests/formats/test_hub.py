@@ -58,7 +58,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
 def served(tmp_path, monkeypatch):
     """A hub on this machine that has one model, org/tiny, and an empty cache."""
     made("llama").save_pretrained(tmp_path / "hub")
-    for name in ("pytorch_model.bin", "tf_model.h5", "README.md", "vocab.txt", "chat_template.jinja"):
+    for name in ("pytorch_model.bin", "tf_model.h5", "README.md", "merges.txt", "chat_template.jinja"):
         (tmp_path / "hub" / name).write_text("not read")
     Hub.folder, Hub.asked = tmp_path / "hub", set()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
@@ -81,7 +81,7 @@ def test_downloaded(served, tmp_path):
     """Config, vocabulary and one form of the parameters come; then the model is found by its name alone."""
     fast = load("hf://org/tiny").model
 
-    assert {"config.json", "generation_config.json", "model.safetensors", "vocab.txt", "chat_template.jinja"} == (
+    assert {"config.json", "generation_config.json", "model.safetensors", "merges.txt", "chat_template.jinja"} == (
         served.asked
     )
     assert open_source("org/tiny").folder == tmp_path / "cache" / "models--org--tiny" / "snapshots" / COMMIT

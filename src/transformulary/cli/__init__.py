@@ -39,6 +39,10 @@ MOST = 1000
 #: What a verb that runs a model takes for one: all that `formats.open_source` finds.
 MODEL_HELP = "a model: a folder, a file (GGUF too), a name in the Hugging Face cache, or hf://org/name to download it"
 
+FORMAT_HELP = (
+    "how it is stored: a model_type, or your_format.py with tables of your own (default: what config.json says)"
+)
+
 HEAD = """\
 usage: transformulary VERB ...      (`tfy` for short)
 

@@ -8,7 +8,7 @@ IN is read as everywhere: shards, pickles, GGUF (dequantised), nanoGPT's ckpt.pt
 import argparse
 import json
 
-from transformulary.cli import MODEL_HELP
+from transformulary.cli import FORMAT_HELP, MODEL_HELP
 from transformulary.errors import require
 
 
@@ -17,6 +17,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="IN", help=MODEL_HELP)
     add("out", metavar="OUT", help="a new folder")
+    add("--format", metavar="FORMAT", help=FORMAT_HELP)
     add("--to", metavar="FORMAT", help="the model_type to be written (default: that of IN, if it is written at all)")
     add(
         "--dtype",
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     from transformulary.models import convert
     from transformulary.paper import number_of_parameters
 
-    written = convert(args.model, args.out, args.to, args.dtype, args.overwrite)
+    written = convert(args.model, args.out, args.to, args.dtype, args.overwrite, args.format)
     form, dtype, count = written.format.model_type, written.dtype, number_of_parameters(written.config)
     if args.json:
         print(json.dumps({"out": args.out, "format": form, "dtype": dtype, "parameters": count}))

@@ -13,7 +13,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from transformulary.cli import MODEL_HELP
+from transformulary.cli import FORMAT_HELP, MODEL_HELP
 from transformulary.errors import CheckpointError, ConfigError, require
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="only the most probable tokens that together have probability P (default: 1, all)",
     )
+    add("--format", metavar="FORMAT", help=FORMAT_HELP)
     add("--seed", type=int, metavar="N", help="makes the text repeatable (default: different every time)")
     add("--stop", action="append", default=[], metavar="S", help="end before this text; up to 4 times (default: none)")
     add(
@@ -70,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     require("torch", "torch", "generating text")
     from transformulary import models
 
-    continuation = _continuation(models.load(args.model), args)
+    continuation = _continuation(models.load(args.model, args.format), args)
     pieces = []
     for piece in continuation:
         pieces.append(piece)
@@ -81,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _continuation(loaded: "Loaded", args: argparse.Namespace) -> "Continuation":
+    from transformulary import models
     from transformulary.formats import Defaults
     from transformulary.generate import Continuation, Sampling
     from transformulary.tokens import why_none
@@ -96,7 +98,7 @@ def _continuation(loaded: "Loaded", args: argparse.Namespace) -> "Continuation":
     given = {"tau": args.temperature, "top_k": args.top_k, "top_p": args.top_p}
     sampling = Sampling(**vars(defaults.filters) | {name: value for name, value in given.items() if value is not None})
     continuation = Continuation(
-        loaded.model,
+        models.decoder(loaded),
         loaded.tokenizer,
         _conversation(loaded.tokenizer, args) if args.chat else args.prompt,
         ell_gen,

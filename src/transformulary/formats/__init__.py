@@ -20,7 +20,7 @@ from transformulary.formats.format import Format, Key
 from transformulary.formats.generation import Defaults
 from transformulary.formats.header import Entry, read_header, read_metadata
 from transformulary.formats.names import TIED, apart, member, parts, place, shapes
-from transformulary.formats.rules import Head, Origin, Rule, Transposed, unwrapped
+from transformulary.formats.rules import Head, Origin, Rule, Transposed, classes, unwrapped
 from transformulary.formats.sources import INDEX, READERS, Source, Stored, is_copied, open_source
 from transformulary.formats.strict import read_json
 from transformulary.formats.users import named_format
@@ -43,6 +43,7 @@ __all__ = [
     "Stored",
     "Transposed",
     "apart",
+    "classes",
     "config_of",
     "describe",
     "format_for",

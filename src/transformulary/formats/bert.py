@@ -81,13 +81,14 @@ WEIGHTS = (
 MASKED = (
     *modules({"cls.predictions.transform.dense": "W_f", "cls.predictions.transform.LayerNorm": "norm"}),
     Rule("cls.predictions.decoder.weight", "W_u.weight"),
-    Rule("cls.predictions.bias", "W_u.bias"),
+    Rule("cls.predictions.bias", "W_u.bias", only=("tied", True)),
+    Rule("cls.predictions.decoder.bias", "W_u.bias", only=("tied", False)),
 )
 HEADS = (
-    Head("tokens", "cls.predictions.transform.dense.weight", "BertForMaskedLM", MASKED),
+    Head("tokens", "cls.predictions.*", "BertForMaskedLM", MASKED),
     Head(
         "classes",
-        "classifier.weight",
+        "classifier.*",
         "BertForSequenceClassification",
         modules({"bert.pooler.dense": "W_pool", "classifier": "W_c"}),
     ),
@@ -100,7 +101,7 @@ BERT = Format(
     weights=WEIGHTS,
     heads=HEADS,
     copies={"cls.predictions.decoder.bias": "cls.predictions.bias"},
-    unused=("bert.pooler.dense.*", "cls.seq_relationship.*"),
+    unused=("bert.pooler.dense.*", "cls.seq_relationship.*", "cls.predictions.bias"),
     buffers=("bert.embeddings.position_ids",),
     prefix="bert.",
     fixed={"embedding_norm": True, "absent": []},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -26,7 +26,7 @@ from transformulary.formats.rules import Head, Origin, classes, unwrapped
 from transformulary.formats.sources import Source, config_file, holds_config, open_source
 from transformulary.formats.strict import read_json
 from transformulary.formats.t5 import T5
-from transformulary.paper import Config
+from transformulary.paper import Config, DTransformerConfig
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,9 +63,29 @@ class Described:
         return self.format.head(self.source.tensors)
 
     @property
+    def decoder(self) -> DTransformerConfig:
+        """The config of a decoder.  Raises CheckpointError where the model is another."""
+        if isinstance(self.config, DTransformerConfig):
+            return self.config
+        raise CheckpointError(f"{self.source.path} holds a {self.format.model_type}, which is no decoder.")
+
+    @property
     def N_C(self) -> int:
         """The number of classes, of a model that gives those."""
         return classes(self.source.tensors, self.head)
+
+    def kept(self) -> Iterator[tuple[str, str]]:
+        """(name to be saved under, name in the file) of what is saved as it was: parts that we compute nothing with."""
+        used = self.format.used(self.config, self.head)
+        for name in self.source.tensors:
+            if self.format.spare(self.format.full(name, used), used, self.format.unused):
+                yield unwrapped(name), name
+
+    @property
+    def prefixed(self) -> bool:
+        """Whether the names in the file have the prefix that they may lack."""
+        prefix = self.format.prefix
+        return any(unwrapped(origin.name).startswith(prefix) for origin in self.plan.values())
 
     @property
     def dtype(self) -> str:
@@ -203,7 +223,8 @@ def _check_twins(described: Described, plan: dict[str, Origin]) -> None:
     import numpy as np
 
     source, bare = described.source, {unwrapped(name): name for name in described.source.tensors}
-    pairs = [(bare[a], bare[b]) for a, b in described.format.copies.items() if a in bare and b in bare]
+    copies = described.format.copies.items() if described.config.tied else ()
+    pairs = [(bare[a], bare[b]) for a, b in copies if a in bare and b in bare]
     pairs += [(plan[a].name, plan[b].name) for a, b in TIED.items() if described.config.tied and a in plan]
     for one, other in pairs:
         if not np.array_equal(source.array(one), source.array(other)):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from typing import Any
 
 from transformulary.errors import CheckpointError, ConfigError
@@ -167,10 +166,10 @@ class Format:
         names = self.harmless & other.harmless - anew | OUR_KEYS - {"model_type"}
         return {name: value for name, value in theirs.items() if name in names}
 
-    def head(self, stored: Mapping[str, Stored]) -> Head | None:
+    def head(self, stored: Iterable[str]) -> Head | None:
         """The head of a model by what its file holds; None where the format knows only one kind of model."""
         names = {unwrapped(name) for name in stored}
-        return next((head for head in self.heads if head.mark in ("", *names)), None)
+        return next((h for h in self.heads if not h.mark or any(like(name, h.mark) for name in names)), None)
 
     def origins(self, config: Config, head: Head | None = None, N_C: int = 1) -> Iterator[tuple[str, Origin]]:
         """(one of our names, where the table says that it is stored), for every tensor that the model has."""
@@ -216,7 +215,7 @@ class Format:
             )
         head = self.head(stored)
         planned = dict(self.origins(config, head, classes(stored, head)))
-        names = self.names(stored, file, head)
+        names = self.names(stored, file, self.used(config, head))
         twins = TIED if config.tied else {}  # need not be stored
         planned = {name: origin for name, origin in planned.items() if name not in twins or origin.name in names}
         check_names({origin.name for origin in planned.values()}, names, file)
@@ -224,27 +223,41 @@ class Format:
         check_stored(found, stored, file)
         return found
 
-    def names(self, stored: Iterable[str], file: object, head: Head | None = None) -> dict[str, str]:
-        """{the table's name: the name in the file} of what is used, without wrappers, with the prefix that it may lack.
+    def used(self, config: Config, head: Head | None) -> list[str]:
+        """The tensors, {l} being the layer, that a model with this config and head may have."""
+        rules = (*self.weights, *(head.weights if head else ()))
+        return [rule.theirs for rule in rules if rule.holds(config)]
 
-        Raises CheckpointError where two tensors have one name.
+    def names(self, stored: Iterable[str], file: object, used: list[str]) -> dict[str, str]:
+        """{the table's name: the name in the file} of what is no buffer and not unused; a copy may stand alone.
+
+        Names are without wrappers, and with the prefix that a file may lack.  Raises CheckpointError where two tensors
+        have one name.
         """
-        bare = tuple(rule.theirs for rule in (*self.weights, *(head.weights if head else ())))
         names: dict[str, str] = {}
         for name in stored:
-            full = unwrapped(name)
-            if not any(like(full, theirs) for theirs in (*bare, *self.unused)) and not full.startswith(self.prefix):
-                full = self.prefix + full
+            full = self.full(name, used)
             if full in names:
                 raise CheckpointError(
                     f"{file}: {names[full]} and {name} are both {full}: only one of them can be meant."
                 )
             names[full] = name
         for copy, original in self.copies.items():
-            if copy in names:
+            if copy in names and copy not in used:
                 names.setdefault(original, names.pop(copy))
-        ignored = (*self.buffers, *self.unused)
-        return {full: name for full, name in names.items() if not any(fnmatchcase(full, p) for p in ignored)}
+        spare = (*self.buffers, *self.unused)
+        return {full: name for full, name in names.items() if not self.spare(full, used, spare)}
+
+    def full(self, name: str, used: Iterable[str]) -> str:
+        """The table's name of a stored tensor."""
+        bare = unwrapped(name)
+        known = (*used, *self.copies, *self.unused)
+        whole = bare.startswith(self.prefix) or any(like(bare, pattern) for pattern in known)
+        return bare if whole else self.prefix + bare
+
+    def spare(self, full: str, used: Iterable[str], patterns: Iterable[str]) -> bool:
+        """Whether a tensor is meant by one of the patterns, and by no rule."""
+        return any(like(full, p) for p in patterns) and not any(like(full, p) for p in used)
 
 
 #: What we add to any format's config.json: facts about the folder, none about the mathematics.

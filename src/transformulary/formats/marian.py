@@ -10,7 +10,8 @@ from transformulary.errors import ConfigError
 from transformulary.formats import gpt2
 from transformulary.formats.bert import modules
 from transformulary.formats.format import Format, Key, Keys
-from transformulary.formats.rules import Rule, Shape
+from transformulary.formats.names import Shape
+from transformulary.formats.rules import Rule
 from transformulary.paper import Config, EDTransformerConfig
 
 

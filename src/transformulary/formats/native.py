@@ -26,8 +26,8 @@ _TOKENS = [f"{module}.{kind}" for module in ("W_f", "norm", "W_u") for kind in (
 _CLASSES = [f"{module}.{kind}" for module in ("W_pool", "W_c") for kind in ("weight", "bias")]
 #: What an encoder may give.
 HEADS = (
-    Head("classes", "W_c.weight", "EClassifier", tuple(Rule(n, n) for n in _CLASSES)),
-    Head("tokens", "W_f.weight", "ETransformer", tuple(Rule(n, n) for n in _TOKENS)),
+    Head("classes", "W_c.*", "EClassifier", tuple(Rule(n, n) for n in _CLASSES)),
+    Head("tokens", "W_f.*", "ETransformer", tuple(Rule(n, n) for n in _TOKENS)),
     Head("vectors", "", "EEmbedder"),
 )
 

@@ -81,9 +81,13 @@ class Rule:
         ours = (self.ours,) if isinstance(self.ours, str) else self.ours
         return self.theirs.format(l=l), tuple(name.format(l=l) for name in ours)
 
+    def holds(self, config: Config) -> bool:
+        """Whether models of this config may have the tensor."""
+        return self.only is None or getattr(config, self.only[0]) == self.only[1]
+
     def everywhere(self, config: Config) -> Iterator[tuple[str, tuple[str, ...]]]:
         """(their name, our names) in every layer, or once."""
-        if self.only and getattr(config, self.only[0]) != self.only[1]:
+        if not self.holds(config):
             return iter(())
         ours = self.ours if isinstance(self.ours, str) else self.ours[0]
         return map(self.at, range(getattr(config, LAYERS[ours.partition(".")[0]]) if "{l}" in ours else 1))
@@ -122,7 +126,7 @@ class Head:
     """What stands on top of the layers, where files of one format differ in that.
 
     gives         "tokens" (lines 10-12 of Algorithm 9), "classes" (Algorithm 9c), or "vectors" (nothing)
-    mark          the stored tensor by which it is known, "" where there is none
+    mark          pattern of the stored tensors by which it is known, "" where there are none
     architecture  how config.json calls such a model
     weights       its tensors
     """
@@ -138,10 +142,10 @@ def like(name: str, pattern: str) -> bool:
     return fnmatchcase(name, pattern.replace("{l}", "*"))
 
 
-def classes(stored: Mapping[str, Stored], head: Head | None) -> int:
-    """N_C, the number of classes that a file has a row for."""
-    shapes = [tensor.shape for name, tensor in stored.items() if head and unwrapped(name) == head.mark]
-    return shapes[0][0] if shapes and shapes[0] else 1
+def classes(stored: Mapping[str, Any], head: Head | None) -> int:
+    """N_C, the number of classes that a file has a row for; 1 where it gives none."""
+    found = [tensor.shape for name, tensor in stored.items() if head and like(unwrapped(name), head.mark)]
+    return int(found[0][0]) if found and found[0] else 1
 
 
 def unwrapped(name: str) -> str:

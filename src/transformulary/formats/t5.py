@@ -13,7 +13,8 @@ from transformulary.errors import ConfigError
 from transformulary.formats import gpt2
 from transformulary.formats.format import Format, Key, Keys
 from transformulary.formats.llama import ATTENTION
-from transformulary.formats.rules import Rule, Shape
+from transformulary.formats.names import Shape
+from transformulary.formats.rules import Rule
 from transformulary.paper import Config, PreEDTransformerConfig
 
 #: feed_forward_proj -> (mlp, activation); the first that gives ours is written.
