@@ -147,7 +147,10 @@ def understood(
         raise CheckpointError(f"{file}: {kind} has {REFUSED[kind]}, which we do not compute.")
     if form is None:
         readable = ", ".join(known.model_type for known in READABLE)
-        raise CheckpointError(f"{file}: model_type = {kind!r} is none of those that can be read: {readable}.")
+        raise CheckpointError(
+            f"{file}: model_type = {kind!r} is none of those that can be read: {readable}. Convert it with tables of "
+            f"your own, or say --format where it is one of these."
+        )
     seen = sorted({unwrapped(name) for name in stored} & form.sees)
     try:
         return form, form.read_config(theirs | ({STORED: seen} if stored and form.sees else {}))
