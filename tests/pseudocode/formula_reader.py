@@ -11,14 +11,15 @@ from functools import cache
 import numpy as np
 
 from transformulary.oracle import notation
-from transformulary.oracle.theta import embeddings, matrices, norm
+from transformulary.oracle.theta import embeddings, matrices, norm, sharing
 
 FUNCTIONS = {
     name: getattr(notation, name)
     for name in ("softmax", "GELU", "GELU_tanh", "ReLU", "SiLU", "exp", "log", "sin", "cos", "tanh", "bucket", "ramp")
 } | {
     "length": len, "max": np.maximum, "min": np.minimum, "floor": np.floor, "ceil": np.ceil, "joined": notation.joined,
-    "matrices": matrices, "embeddings": embeddings, "top_k": notation.top_k, "top_p": notation.top_p,
+    "matrices": matrices,
+    "sharing": sharing, "embeddings": embeddings, "top_k": notation.top_k, "top_p": notation.top_p,
     "argmax": lambda p: int(np.argmax(p)) + 1,
 }  # fmt: skip
 ONES = object()  # the row of ones in b 1ᵀ

@@ -16,6 +16,8 @@ from transformulary.oracle import notation, theta
 SIZES = {"ℓ_max": "ell_max", "ℓ_gen": "ell_gen", "ℓ_train": "ell_train"}
 CONSTANTS = {"∞": np.inf, "π": np.pi}
 GREEK = {"γ": "gamma", "β": "beta", "η": "eta", "τ": "tau"}
+#: Parameters of every head that all layers have in common.
+SHARED = {"B_enc", "B_dec"}
 BUNDLES = {"": "W", "enc": "W_enc", "dec": "W_dec", "e/d": "W_ed"}
 
 
@@ -233,7 +235,7 @@ class Env(dict):
         name = "_".join([GREEK.get(base, base), *(p for part in parts for p in part.split(",") if p != "l")])
         holder = next(self[h] for h in ("W_qkv", "𝓦", "θ") if h in self)
         found = vars(holder)[name]
-        return found[self["l"] - 1] if isinstance(found, list) else found
+        return found[self["l"] - 1] if isinstance(found, list) and name not in SHARED else found
 
     def word(self, name):
         if name == "Mask_l":

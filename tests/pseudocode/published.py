@@ -9,6 +9,7 @@ from transformulary.paper import (
     Fixed,
     Full,
     Local,
+    PreEDTransformerConfig,
     Prefix,
     Strided,
 )
@@ -55,6 +56,14 @@ CONFIGS = {
     ),
     "T5's buckets": DTransformerConfig(**SMALL, L=1, positions="bucketed", norm="rms_norm", eps=1e-6),
     "T5's buckets in both stacks": EDTransformerConfig(**SMALL, L_enc=1, L_dec=2, positions="bucketed", scale="none"),
+    "T5": PreEDTransformerConfig(
+        **SMALL, L_enc=2, L_dec=2, d_attn=3, positions="bucketed", norm="rms_norm", eps=1e-6, scale="none", tied=True,
+        unembedding_scale="sqrt",
+        absent=frozenset({"b_q", "b_k", "b_v", "b_o", "b_u"} | {f"b_mlp{k}" for k in range(1, 7)}),
+    ),
+    "pre-norm in both stacks": PreEDTransformerConfig(
+        **SMALL, L_enc=1, L_dec=1, eps=1e-5, mlp="gated", embedding_norm=True, absent=frozenset(),
+    ),
     "a gate in each stack": EDTransformerConfig(**SMALL, L_enc=1, L_dec=1, mlp="gated", embedding_norm=True),
     **{
         kind: DTransformerConfig(**SMALL | {"d_e": 6, "H": 1}, L=1, positions=kind, eps=1e-5)
@@ -69,6 +78,8 @@ def inputs(config):
     """(the algorithm's name, its inputs before theta, those after the config), ids from 0."""
     if isinstance(config, EDTransformerConfig):
         return "EDTransformer", (z, x), ()
+    if isinstance(config, PreEDTransformerConfig):
+        return "PreEDTransformer", (z, x), ()
     if isinstance(config, ETransformerConfig):
         return "ETransformer", (x,), (s,) if config.segments else ()
     return "DTransformer", (x,), ()

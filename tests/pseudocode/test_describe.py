@@ -104,7 +104,7 @@ def test_parameters_are_all_declared(name):
     config = CONFIGS[name]
     page = describe(config, numbers=True)
     box = re.split(r"^Algorithm", page, flags=re.MULTILINE)
-    whole = next(b for b in box if re.match(r" (8|9|10):", b)).partition("Parameters:\n")[2]
+    whole = next(b for b in box if re.match(r" (8a?|9|10):", b)).partition("Parameters:\n")[2]
     heads = next(b for b in box if b.startswith(" 5:")).partition("Parameters:\n")[2]
 
     declared = counted(whole, counted(heads, 0))

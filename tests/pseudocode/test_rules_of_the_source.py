@@ -17,7 +17,16 @@ from transformulary.paper.masks import MASKS
 from transformulary.pseudocode.specialise import is_size, order
 
 BUILTINS = {"len", "sum", "range", "list", "max", "min"}
-HELPERS = {"W_qkv", "gradient", "norm", "matrices", "embeddings", "Mask", *(kind.__name__ for kind in MASKS.values())}
+HELPERS = {
+    "W_qkv",
+    "sharing",
+    "gradient",
+    "norm",
+    "matrices",
+    "embeddings",
+    "Mask",
+    *(kind.__name__ for kind in MASKS.values()),
+}
 #: Lists of tokens that an algorithm writes token by token, as the paper does.
 WRITTEN = {"x_tilde"}
 

@@ -28,7 +28,7 @@ def test_shows_all(capsys):
     assert render(numbers()) + "\n" == capsys.readouterr().out
 
 
-LETTERED = "Published models add 2h, 2s, 2t, 2v, 4d, 4r, 6r, 13a, 13b, 13c, 13d, 13e, 13m, 13r, 13u."
+LETTERED = "Published models add 2h, 2s, 2t, 2v, 4d, 4r, 6r, 8a, 9c, 13a, 13b, 13c, 13d, 13e, 13m, 13r, 13u."
 
 
 @pytest.mark.parametrize(

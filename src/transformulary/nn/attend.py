@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional as F
 
-from transformulary.nn.scores import Keys, Queries, Scores, Values
-from transformulary.nn.sparse import attend_in_parts, worthwhile
+from transformulary.nn.scores import Scores
+from transformulary.nn.sparse import Keys, Queries, Values, repeated
 
 Outcome = Float[Tensor, "B H ell_x d_mid"]
 
@@ -24,13 +22,15 @@ def attend(Q: Queries, K: Keys, V: Values, scores: Scores, dropout: float = 0.0)
 
     Raises AlgorithmError for a mask that is neither boolean nor made of the integers 0 and 1.
     """
-    scores, K, V = scores.near(Q, K, V)
-    options: dict[str, Any] = {"dropout_p": dropout, "scale": scores.scale, "enable_gqa": Q.shape[1] != K.shape[1]}
-    if parts := worthwhile(scores, Q, K):
-        Y = attend_in_parts(Q, K, V, scores, parts, dropout)
-    else:
-        Y = F.scaled_dot_product_attention(Q, K, V, **scores.options(Q, K), **options)
-    return Y if _finite(Y) else _quarantined(Q, K, V, scores, options)
+    plan = scores.plan(Q, K)
+    Y = plan(Q, K, V, scores.scale, dropout)
+    if _finite(Y):
+        return Y
+    # The kernels multiply a masked value by its weight 0, and 0 times NaN is NaN: compute without what is not finite,
+    # and say NaN for the queries that may see it.
+    sound = K.isfinite().all(-1, keepdim=True) & V.isfinite().all(-1, keepdim=True)
+    ill = (scores.allowed(Q, K) & ~repeated(sound, Q).mT).any(-1, keepdim=True)
+    return plan(Q, K.where(sound, 0), V.where(sound, 0), scores.scale, dropout).masked_fill(ill, torch.nan)
 
 
 def weigh(Q: Queries, K: Keys, scores: Scores) -> Float[Tensor, "B H ell_x ell_z"]:
@@ -43,16 +43,3 @@ def weigh(Q: Queries, K: Keys, scores: Scores) -> Float[Tensor, "B H ell_x ell_z
 def _finite(Y: Tensor) -> bool:
     """A sum shows every NaN and infinity at the price of one pass; a compiled graph cannot ask."""
     return torch.compiler.is_compiling() or bool(Y.detach().sum().isfinite())
-
-
-def _quarantined(Q: Queries, K: Keys, V: Values, scores: Scores, options: dict[str, Any]) -> Outcome:
-    """The same attention where some key or value is not finite: NaN for the queries that may see one, and only those.
-
-    The kernels multiply a masked value by its weight 0, and 0 times NaN is NaN.
-    """
-    sound = K.isfinite().all(-1, keepdim=True) & V.isfinite().all(-1, keepdim=True)
-    allowed = scores.allowed(Q, K)
-    K, V = K.where(sound, 0), V.where(sound, 0)
-    Y = F.scaled_dot_product_attention(Q, K, V, **scores.options(Q, K), **options)
-    ill = (allowed & ~sound.mT).any(-1, keepdim=True)
-    return Y.masked_fill(ill.repeat_interleave(Q.shape[1] // K.shape[1], 1), torch.nan)

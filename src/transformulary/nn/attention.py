@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -15,8 +15,9 @@ from transformulary.nn.attend import attend, weigh
 from transformulary.nn.cache import FRESH, Memory
 from transformulary.nn.places import Filled, Places, Table, across, among, boolean
 from transformulary.nn.positions import Rotate, unmoved
-from transformulary.nn.scores import Keys, Scores, Shift, Unbiased, Values, unshifted
+from transformulary.nn.scores import Scores, Shift, Unbiased, unshifted
 from transformulary.nn.slots import choice, linear
+from transformulary.nn.sparse import Keys, Values
 from transformulary.paper import Full, LayerConfig, Mask, Widths
 
 Tokens = Float[Tensor, "B ell_x d_x"]
@@ -31,7 +32,7 @@ class Known(NamedTuple):
     V: Values
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class At:
     """What positions are to attention, the same in every layer of a stack.
 
@@ -43,6 +44,14 @@ class At:
     places: Places = Filled()  # noqa: RUF009 - frozen
     turn: Rotate = unmoved
     shift: Shift = unshifted
+    known: dict[tuple[int, float], Scores] = field(default_factory=dict)
+
+    def scores(self, mask: Mask, scale: float) -> Scores:
+        """The scores under a mask: made once, for all layers that have it."""
+        key = id(mask), scale
+        if key not in self.known:
+            self.known[key] = self.shift(Scores(mask, self.places, scale))
+        return self.known[key]
 
 
 class Joint(nn.Linear):
@@ -116,7 +125,7 @@ class MHAttention(nn.Module):
         c = c or LayerConfig(**widths)
         self.mask, self.dropout = mask, probability(dropout)
         self.scale: float = choice("scale", c)(c)
-        self.rows, self.widths = heights(c), (c.d_attn, c.d_attn, c.d_mid)
+        self.rows, self.widths = list(heights(c)), (c.d_attn, c.d_attn, c.d_mid)
         one_product = len({bias in c.absent for bias in ("b_q", "b_k", "b_v")}) == 1 and d_z in (None, c.d_e)
         self.W_qkv = Joint(c) if one_product else Apart(c, d_z or c.d_e)
         norms = [choice("norm", c)(c, beta, c.d_attn) if c.qk_norm else nn.Identity() for beta in ("beta_q", "beta_k")]
@@ -159,30 +168,24 @@ class MHAttention(nn.Module):
             X, Z, at = self._alone(X, Z, real)
         Q, K, V = self._among(X, at, past) if Z is None else self._across(X, Z)
         rule = self.mask if mask is None else mask if isinstance(mask, Mask) else Table(mask)
-        Q, scores = self.scores(Q, K, at.shift(Scores(rule, at.places, self.scale)))
+        Q, scores = self.scores(Q, K, at.scores(rule, self.scale))
         Y = attend(Q, K, V, scores, self.dropout * self.training)
         out = self.W_o(Y.transpose(1, 2).flatten(2))
         return (out, weigh(Q, K, scores)) if weights else out
 
     def know(self, Z: Context) -> Known:
         """Keys and values of a context, for any number of queries later."""
-        return Known(*self._keys_values(self.W_qkv.kv(Z)))
+        k, v = torch.split_with_sizes(self.W_qkv.kv(Z), self.rows[1:], -1)
+        return Known(self.norm_k(split(k, self.widths[1])), split(v, self.widths[2]))
 
     def _among(self, X: Tokens, at: At, past: Memory) -> tuple[Tensor, Tensor, Tensor]:
         """Q of these tokens, K and V of these and of all earlier ones."""
-        q, kv = self.W_qkv(X).tensor_split((self.rows[0],), -1)
-        K, V = self._keys_values(kv)
-        return at.turn(self._queries(q)), *past.extend(at.turn(K), V)
+        q, k, v = torch.split_with_sizes(self.W_qkv(X), self.rows, -1)
+        Q, K = self.norm_q(split(q, self.widths[0])), self.norm_k(split(k, self.widths[1]))
+        return at.turn(Q), *past.extend(at.turn(K), split(v, self.widths[2]))
 
     def _across(self, X: Tokens, Z: Context | Known) -> tuple[Tensor, Tensor, Tensor]:
-        return self._queries(self.W_qkv.q(X)), *(Z if isinstance(Z, Known) else self.know(Z))
-
-    def _queries(self, q: Float[Tensor, "B ell_x rows"]) -> Float[Tensor, "B H ell_x d_attn"]:
-        return self.norm_q(split(q, self.widths[0]))
-
-    def _keys_values(self, kv: Float[Tensor, "B ell_z rows"]) -> tuple[Keys, Values]:
-        k, v = kv.tensor_split((self.rows[1],), -1)
-        return self.norm_k(split(k, self.widths[1])), split(v, self.widths[2])
+        return self.norm_q(split(self.W_qkv.q(X), self.widths[0])), *(Z if isinstance(Z, Known) else self.know(Z))
 
     def _alone(self, X: Tokens, Z: Context | Known | None, real: Real | None) -> tuple[Tokens, Any, At]:
         """Without a model: positions from 0 on, and zeros in place of padding, so that nothing comes out of it."""

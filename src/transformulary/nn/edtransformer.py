@@ -14,7 +14,7 @@ from transformulary.nn.attention import At, Known, MHAttention
 from transformulary.nn.cache import NoPast, Past
 from transformulary.nn.layers import DecoderLayer, TransformerBlock
 from transformulary.nn.places import across
-from transformulary.nn.scores import Unbiased
+from transformulary.nn.scores import Bucketed, Unbiased
 from transformulary.nn.slots import choice
 from transformulary.nn.transformer import NO_PAST, Ids, Real, Transformer, embedding_norm, initialise, unembedding
 from transformulary.paper import Causal, EDTransformerConfig, Full, PreEDTransformerConfig
@@ -133,7 +133,7 @@ class PostNorm:
         """No norm after the last layer."""
         return nn.Identity()
 
-    def shared_scores(self) -> nn.Module:
+    def shared_scores(self) -> Unbiased:
         """Nothing that the layers of a stack have in common."""
         return Unbiased()
 
@@ -151,7 +151,7 @@ class PreNorm:
         """Lines 10 and 22."""
         return choice("norm", self.c)(self.c, beta, self.c.d_e)
 
-    def shared_scores(self) -> nn.Module:
+    def shared_scores(self) -> Unbiased | Bucketed:
         """What positions add to the scores of every layer of a stack."""
         return choice("positions", self.c).scores(self.c)
 

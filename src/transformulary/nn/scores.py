@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,63 +13,76 @@ from torch.nn import functional as F
 
 from transformulary.nn.places import Filled, Places
 from transformulary.nn.positions import Sinusoid, vaswani_frequency
+from transformulary.nn.sparse import InParts, Keys, Outcome, Queries, Values, in_parts, repeated
 from transformulary.paper import Mask, Widths
 
-Queries = Float[Tensor, "B H ell_x d_attn"]
-Keys = Float[Tensor, "B H_kv ell_z d_attn"]
-Values = Float[Tensor, "B H_kv ell_z d_mid"]
+
+class Dense(NamedTuple):
+    """Attention by the kernel that looks at every pair.
+
+    nearest  how many keys, the last ones, come into question
+    options  what the kernel is told of the mask, in the cheapest form that it takes
+    """
+
+    nearest: int
+    options: dict[str, Any]
+
+    def __call__(self, Q: Queries, K: Keys, V: Values, scale: float, dropout: float) -> Outcome:
+        if self.nearest < K.shape[2]:
+            K, V = K[:, :, -self.nearest :], V[:, :, -self.nearest :]
+        gqa = Q.shape[1] != K.shape[1]
+        return F.scaled_dot_product_attention(Q, K, V, dropout_p=dropout, scale=scale, enable_gqa=gqa, **self.options)
 
 
-@dataclass(frozen=True, eq=False)
 class Scores:
-    """S = K^T Q, where the mask allows it and where there are tokens, times `scale` before the softmax."""
+    """S = K^T Q, where the mask allows it and where there are tokens, times `scale` before the softmax.
 
-    mask: Mask
-    places: Places
-    scale: float
+    The layers of a stack that have a mask in common have the plan in common.
+    """
+
+    def __init__(self, mask: Mask, places: Places, scale: float) -> None:
+        self.mask, self.places, self.scale = mask, places, scale
+        self._plan: Dense | InParts | None = None
+
+    def plan(self, Q: Queries, K: Keys) -> Dense | InParts:
+        """Made for the first queries and keys; all others have their lengths."""
+        if self._plan is None:
+            self._plan = self._planned(Q, K)
+        return self._plan
 
     def allowed(self, Q: Queries, K: Keys) -> Bool[Tensor, ...]:
         """Who may attend to whom; it broadcasts to (B, H, ell_x, ell_z)."""
         return self.places.allowed(self.mask, Q.shape[2], K.shape[2], Q.device)
 
-    def options(self, Q: Queries, K: Keys) -> dict[str, Any]:
-        """What the kernel is told, in the cheapest form that it takes."""
-        cheapest = self.places.cheapest(self.mask, Q.shape[2], K.shape[2])
-        return {"attn_mask": self.allowed(Q, K)} if cheapest is None else cheapest
-
     def scaled(self, Q: Queries, K: Keys) -> Float[Tensor, "B H ell_x ell_z"]:
         """Every score, times `scale`."""
         return Q @ repeated(K, Q).mT * self.scale
 
-    def near(self, Q: Queries, K: Keys, V: Values) -> tuple[Scores, Keys, Values]:
-        """The same of the nearest keys alone, where a mask keeps no others for the last tokens."""
+    def _planned(self, Q: Queries, K: Keys) -> Dense | InParts:
         ell_x, ell_z = Q.shape[2], K.shape[2]
-        n = self.mask.kept(ell_z) + ell_x - 1
-        if n >= ell_z or self.places != Filled(ell_z - ell_x):
-            return self, K, V
-        return replace(self, places=Filled(n - ell_x)), K[:, :, -n:], V[:, :, -n:]
+        n, places = ell_z, self.places
+        if places == Filled(ell_z - ell_x):
+            n = min(n, self.mask.kept(ell_z) + ell_x - 1)
+            places = Filled(n - ell_x)
+        if parts := in_parts(self.mask, places, ell_x, n, Q.device):
+            return parts
+        options = places.cheapest(self.mask, ell_x, n)
+        return Dense(n, {"attn_mask": places.allowed(self.mask, ell_x, n, Q.device)} if options is None else options)
 
 
-@dataclass(frozen=True, eq=False)
 class BiasedScores(Scores):
     """S = K^T Q + bias."""
 
-    bias: Float[Tensor, "#B H ell_x ell_z"]
-
-    def options(self, Q: Queries, K: Keys) -> dict[str, Any]:
-        added = (self.bias * self.scale).to(Q.dtype)
-        return {"attn_mask": added.masked_fill(~self.allowed(Q, K), -math.inf)}
+    def __init__(self, scores: Scores, bias: Float[Tensor, "#B H ell_x ell_z"]) -> None:
+        super().__init__(scores.mask, scores.places, scores.scale)
+        self.bias = bias
 
     def scaled(self, Q: Queries, K: Keys) -> Float[Tensor, "B H ell_x ell_z"]:
         return (Q @ repeated(K, Q).mT + self.bias) * self.scale
 
-    def near(self, Q: Queries, K: Keys, V: Values) -> tuple[Scores, Keys, Values]:
-        return self, K, V
-
-
-def biased(scores: Scores, bias: Float[Tensor, "#B H ell_x ell_z"]) -> BiasedScores:
-    """Scores to which a bias is added."""
-    return BiasedScores(scores.mask, scores.places, scores.scale, bias)
+    def _planned(self, Q: Queries, K: Keys) -> Dense | InParts:
+        added = (self.bias * self.scale).to(Q.dtype)
+        return Dense(K.shape[2], {"attn_mask": added.masked_fill(~self.allowed(Q, K), -math.inf)})
 
 
 def unshifted(scores: Scores) -> Scores:
@@ -81,15 +93,10 @@ def unshifted(scores: Scores) -> Scores:
 Shift = Callable[[Scores], Scores]
 
 
-def repeated(K: Keys, Q: Queries) -> Float[Tensor, "B H ell_z d"]:
-    """Keys or values for every query head: head h asks key/value head ceil(h H_kv / H)."""
-    return K if K.shape[1] == Q.shape[1] else K.repeat_interleave(Q.shape[1] // K.shape[1], 1)
-
-
-class Unbiased(nn.Module):
+class Unbiased:
     """Scores are K^T Q."""
 
-    def forward(self, Q: Queries, K: Keys, scores: Scores) -> tuple[Queries, Scores]:
+    def __call__(self, Q: Queries, K: Keys, scores: Scores) -> tuple[Queries, Scores]:
         return Q, scores
 
     def stack(self, mask: Mask, places: Places, ell_x: int, ell_z: int) -> Shift:
@@ -105,12 +112,12 @@ class Bucketed(nn.Module):
         self.B = nn.Parameter(torch.zeros(c.H * 32))
 
     def forward(self, Q: Queries, K: Keys, scores: Scores) -> tuple[Queries, Scores]:
-        return Q, biased(scores, self.bias(scores.mask, scores.places, Q.shape[2], K.shape[2]))
+        return Q, BiasedScores(scores, self.bias(scores.mask, scores.places, Q.shape[2], K.shape[2]))
 
     def stack(self, mask: Mask, places: Places, ell_x: int, ell_z: int) -> Shift:
         """What all layers of a stack do to their scores, computed once."""
         bias = self.bias(mask, places, ell_x, ell_z)
-        return lambda scores: biased(scores, bias)
+        return lambda scores: BiasedScores(scores, bias)
 
     def bias(self, mask: Mask, places: Places, ell_x: int, ell_z: int) -> Float[Tensor, "_ H ell_x ell_z"]:
         """What is added to the scores."""
@@ -140,7 +147,7 @@ class Relative(nn.Module):
         R = self.W_r(r).unflatten(1, (self.H, -1)).transpose(0, 1)
         u, v = (vector.view(self.H, 1, -1) for vector in (self.u, self.v))
         bias = scores.places.pairs((Q + v) @ R.mT, ell_z)
-        return Q + u, biased(scores, bias)
+        return Q + u, BiasedScores(scores, bias)
 
 
 def _buckets(n_b: int) -> list[int]:

@@ -40,7 +40,7 @@ class Positions:
 
     embedding: Callable[[Any], nn.Module] = lambda c: Nowhere()
     rotation: Callable[[Widths], Callable[[Tensor], Rotate]] = lambda c: no_rotation
-    scores: Callable[[Widths], nn.Module] = lambda c: Unbiased()
+    scores: Callable[[Widths], Unbiased | Bucketed | Relative] = lambda c: Unbiased()
     longest: Callable[[Any], float] = lambda c: math.inf
 
 

@@ -12,14 +12,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformulary.nn.places import Filled
-from transformulary.nn.scores import Keys, Queries, Scores, Values, repeated
+from transformulary.nn.places import Filled, Places
 from transformulary.paper import Fixed, Local, Mask, Strided
 
 #: Blocks of a band are at least so long: smaller products of matrices cost as much.
@@ -27,6 +27,9 @@ BLOCK = 64
 #: Where parts hold more than this fraction of all keys, the dense kernel does it.
 WORTH = 0.5
 
+Queries = Float[Tensor, "B H ell_x d_attn"]
+Keys = Float[Tensor, "B H_kv ell_z d_attn"]
+Values = Float[Tensor, "B H_kv ell_z d_mid"]
 Weights = Float[Tensor, "B H ell m"]
 Outcome = Float[Tensor, "B H ell d_mid"]
 
@@ -161,24 +164,34 @@ def parts(mask: Mask) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def worthwhile(scores: Scores, Q: Queries, K: Keys) -> tuple[Part, ...]:
-    """The parts for a whole sequence that attends to itself; none where the dense kernel has less to do."""
-    ell = Q.shape[2]
-    if type(scores) is not Scores or scores.places != Filled() or ell != K.shape[2]:
-        return ()
-    found = parts(scores.mask)
-    return found if sum(part.width(ell) for part in found) <= WORTH * ell else ()
+class InParts(NamedTuple):
+    """Attention to the keys that the parts hold; `allowed` says which of them count."""
+
+    parts: tuple[Part, ...]
+    allowed: Bool[Tensor, "ell m"]
+
+    def __call__(self, Q: Queries, K: Keys, V: Values, scale: float, dropout: float) -> Outcome:
+        K, V = repeated(K, Q), repeated(V, Q)
+        S = torch.cat([part.scores(Q, K) for part in self.parts], 3) * scale
+        S = S.masked_fill(~self.allowed, -math.inf)
+        A = F.dropout(S.softmax(-1, dtype=torch.promote_types(S.dtype, torch.float32)).to(V.dtype), dropout)
+        shares = torch.split(A, [part.width(Q.shape[2]) for part in self.parts], 3)
+        return reduce(add, (part.mix(share, V) for part, share in zip(self.parts, shares, strict=True)))
 
 
-def attend_in_parts(Q: Queries, K: Keys, V: Values, scores: Scores, parts: tuple[Part, ...], dropout: float) -> Outcome:
-    """Lines 4-6 of Algorithm 4 for the keys that the parts hold."""
-    K, V = repeated(K, Q), repeated(V, Q)
-    S = torch.cat([part.scores(Q, K) for part in parts], 3) * scores.scale
-    S = S.masked_fill(~allowed(scores.mask, parts, Q.shape[2], Q.device), -math.inf)
-    A = S.softmax(-1, dtype=torch.promote_types(S.dtype, torch.float32)).to(V.dtype)
-    A = F.dropout(A, dropout)
-    shares = torch.split(A, [part.width(Q.shape[2]) for part in parts], 3)
-    return reduce(add, (part.mix(share, V) for part, share in zip(parts, shares, strict=True)))
+def in_parts(mask: Mask, places: Places, ell_x: int, ell_z: int, device: torch.device) -> InParts | None:
+    """Attention of a whole sequence to itself in parts; None where the dense kernel has less to do."""
+    if places != Filled() or ell_x != ell_z:
+        return None
+    found = parts(mask)
+    if not found or sum(part.width(ell_x) for part in found) > WORTH * ell_x:
+        return None
+    return InParts(found, allowed(mask, found, ell_x, device))
+
+
+def repeated(K: Float[Tensor, "B H_kv ell_z d"], Q: Queries) -> Float[Tensor, "B H ell_z d"]:
+    """Keys or values for every query head: head h asks key/value head ceil(h H_kv / H)."""
+    return K if K.shape[1] == Q.shape[1] else K.repeat_interleave(Q.shape[1] // K.shape[1], 1)
 
 
 def allowed(mask: Mask, parts: tuple[Part, ...], ell: int, device: torch.device) -> Bool[Tensor, "ell m"]:

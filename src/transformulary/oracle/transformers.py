@@ -220,16 +220,16 @@ def ETransformer(x: Sequence[int], /, theta: Theta, c: ETransformerConfig, s: Se
 
 @algorithm("9c")
 def classification(X: Array, /, theta: Theta) -> Array:
-    """p <- classification(X | theta): a distribution over classes, from the first token of an encoded sequence (BERT).
+    """p_C <- classification(X | theta): a distribution over classes, from an encoded first token (BERT).
 
     X:      (d_e, ell)  what Algorithm 9 has after line 9
     theta:  W_pool (d_e, d_e), b_pool (d_e), W_c (N_C, d_e), b_c (N_C)
 
-    Returns p (N_C).  The paper describes classification and has no algorithm for it (E20).
+    Returns p_C (N_C).  The paper describes classification and has no algorithm for it (E20).
     """
     e = tanh(theta.W_pool @ X[:, 0] + theta.b_pool)  # 1
-    p = softmax(theta.W_c @ e + theta.b_c)  # 2
-    return p
+    p_C = softmax(theta.W_c @ e + theta.b_c)  # 2
+    return p_C
 
 
 @algorithm(10)

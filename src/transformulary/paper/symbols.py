@@ -192,6 +192,18 @@ W_mlp5           \b{W}_{\r{mlp5}}      =    d_mlp x d_e     gate of the encoder'
 b_mlp5           \b{b}_{\r{mlp5}}      =    d_mlp           its bias
 W_mlp6           \b{W}_{\r{mlp6}}      =    d_mlp x d_e     gate of the decoder's MLP in Algorithm 8
 b_mlp6           \b{b}_{\r{mlp6}}      =    d_mlp           its bias
+gamma_enc        \b{\gamma}_{\r{enc}}  γ_enc  d_e           scale of the last norm of the encoder in Algorithm 8a
+beta_enc         \b{\beta}_{\r{enc}}  β_enc  d_e            its offset
+gamma_dec        \b{\gamma}_{\r{dec}}  γ_dec  d_e           scale of the last norm of the decoder in Algorithm 8a
+beta_dec         \b{\beta}_{\r{dec}}  β_dec  d_e            its offset
+B_enc            \b{B}_{\r{enc}}       =    32              the B of all layers of the encoder in Algorithm 8a
+B_dec            \b{B}_{\r{dec}}       =    32              the B of all layers of the decoder in Algorithm 8a
+Z_tilde          \tilde{\b{Z}}         Z̃    d_e x ell_z     Z after a norm in Algorithm 8a; Z itself goes on unchanged
+p_C              \b{p}_C               =    Delta([N_C])    probability of each class (Algorithm 9c)
+W_pool           \b{W}_{\r{pool}}      =    d_e x d_e       makes a text's vector of its first token's (Algorithm 9c)
+b_pool           \b{b}_{\r{pool}}      =    d_e             its bias
+W_c              \b{W}_c               =    N_C x d_e       makes scores of classes of it
+b_c              \b{b}_c               =    N_C             its bias
 u                \b{u}                 =    d_attn          added to a query that meets a key (relative positions)
 v                \b{v}                 =    d_attn          added to a query that meets a distance (the same)
 W_r              \b{W}_r               =    d_attn x d_e    makes a key of a distance (the same)
@@ -213,6 +225,7 @@ beta_fast        \beta_{\r{fast}}      β_fast  (0,oo)       turns in ell_train 
 attention_factor  \r{attention\_factor}  =    (0,oo)        of rotated queries and keys
 scale            \r{scale}             =    -               what scores are divided by
 embedding_scale  \r{embedding\_scale}  =    -               what token embeddings are multiplied by
+unembedding_scale  \r{unembedding\_scale}  =    -           what the last X is divided by in Algorithm 8a
 embedding_norm   \r{embedding\_norm}   =    -               whether a norm follows the embedding, line 3a
 qk_norm          \r{qk\_norm}         =    -               whether queries and keys are normed, lines 1a and 2a
 tied             \r{tied}              =    -               whether W_u is W_e transposed

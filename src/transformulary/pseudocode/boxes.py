@@ -26,6 +26,7 @@ SPACES = {
     "delta": "integers",
     "s": "[segments] length(x)",
     "p": "Delta(V)",
+    "p_C": "Delta([N_C])",
     "e": "d_e",
     "e_": "d_e",
     "e_p": "d_e",
@@ -68,6 +69,7 @@ SETS: dict[str, Node] = {
     "(0,∞)": Fence("()", (Num(0), Sym("inf")), ","),
     "{0,1}": Fence("{}", (Num(0), Num(1)), ","),
     "Delta(V)": Apply(Sym("Delta"), (Sym("vocabulary"),)),
+    "Delta([N_C])": Apply(Sym("Delta"), (Fence("[]", (Sym("N_C"),)),)),
 }
 _HEAD: Shapes = {
     "W_q": "d_attn d_x",
@@ -96,12 +98,14 @@ PARAMETERS: dict[str, Shapes] = {
     "6": {"gamma": "d_e", "beta": "d_e"},
     "6r": {"gamma": "d_e", "beta": "d_e"},
     "7": {"W_u": "N_V d_e"},
+    "9c": {"W_pool": "d_e d_e", "b_pool": "d_e", "W_c": "N_C d_e", "b_c": "N_C"},
 }
 _NEXT, _KNOWN = Entry(Sym("x"), (Infix("+", Sym("t"), Num(1)),)), Entry(Sym("x"), (Infix(":", Num(1), Sym("t")),))
 _MODEL = Sym("P_hat", low=(Sym("theta"),))
 #: What column t of P is: the distribution of the next token, or of a token at place t.
 COLUMNS: dict[str, Parts] = {
     "8": (Apply(_MODEL, (_NEXT,), (_KNOWN, Sym("z"))),),
+    "8a": (Apply(_MODEL, (_NEXT,), (_KNOWN, Sym("z"))),),
     "9": ("a distribution over", SETS["V"]),
     "10": (Apply(_MODEL, (_NEXT,), (_KNOWN,)),),
 }

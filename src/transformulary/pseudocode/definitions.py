@@ -19,6 +19,7 @@ DEFINITIONS = {
     "SiLU": ("SiLU(x)", "x / (1 + exp(-x))", "for every entry x"),
     "ramp": ("ramp(x, a, b)", "max(0, min(1, (x - a) / (b - a)))", "; a step at a where a = b"),
     "bucket": ("bucket(r, b)", "", "is T5's bucket, from 0 to 31, of the distance r; b: later tokens are seen"),
+    "sharing": ("sharing(W, B_enc)", "", "is W with B_enc, which all layers have in common, as its B"),
     "drop": (
         "dropout(X)",
         "",

@@ -15,7 +15,16 @@ from typing import Any
 
 from transformulary.errors import ConfigError
 from transformulary.oracle.source import Source, read
-from transformulary.paper import Config, DTransformerConfig, EDTransformerConfig, ETransformerConfig, Mask, parameters
+from transformulary.paper import (
+    Config,
+    DTransformerConfig,
+    EDTransformerConfig,
+    ETransformerConfig,
+    Mask,
+    PreEDTransformerConfig,
+    TwoStacks,
+    parameters,
+)
 from transformulary.paper.parameters import leaves
 from transformulary.paper.practice import Inference, Practice, Training
 from transformulary.pseudocode.notation import HIDDEN
@@ -23,7 +32,12 @@ from transformulary.pseudocode.rewriting import Rewriter, replaced, written
 
 PAPER, LOAD = Practice(), ast.Load()
 #: The architecture of each config, which is where a run begins.
-ROOTS: dict[type, str] = {EDTransformerConfig: "8", ETransformerConfig: "9", DTransformerConfig: "10"}
+ROOTS: dict[type, str] = {
+    EDTransformerConfig: "8",
+    PreEDTransformerConfig: "8a",
+    ETransformerConfig: "9",
+    DTransformerConfig: "10",
+}
 
 
 class Program:
@@ -110,7 +124,7 @@ def papers_program(name: str) -> Program:
 
 @cache
 def _papers_program(kind: type, norm: str) -> Program:
-    layers: Any = {"L_enc": 2, "L_dec": 2} if kind is EDTransformerConfig else {"L": 2}
+    layers: Any = {"L_enc": 2, "L_dec": 2} if issubclass(kind, TwoStacks) else {"L": 2}
     return Program(kind(N_V=2, ell_max=2, H=2, d_e=4, d_mlp=2, norm=norm, **layers))
 
 
