@@ -2,7 +2,7 @@
 
     python bench/faults.py [--pairs 40] [--only float64] [--view logits] [--jobs 2] [--out FILE]
 
-A row of the table is one precision and one view: all lines, or the logits alone.  Its columns:
+A row of the table is one precision and one view: all lines, what modules output, or the logits alone.  Its columns:
 
 right mistake  it is named (in float64 with its number), or stands among those that are the same for these numbers
 right line     the line is named, but not what is wrong in it; of two mistakes: one of them is named
@@ -27,12 +27,12 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 import torch  # noqa: E402
 
 from conform.ordinary import PLACES, Sizes, build  # noqa: E402
-from conform.test_faults import KINDS, LOGITS, NUMBERS, TOLD, X, kind_of, layer_of, pairs  # noqa: E402
+from conform.test_faults import KINDS, LOGITS, NUMBERS, OUTPUTS, TOLD, X, kind_of, layer_of, pairs  # noqa: E402
 from transformulary.conform.mistakes import MISTAKES, ORDER  # noqa: E402
 from transformulary.conform.run import conform  # noqa: E402
 from transformulary.files import write_atomically  # noqa: E402
 
-VIEWS = {"all lines": PLACES, "logits": LOGITS}
+VIEWS = {"all lines": PLACES, "outputs": OUTPUTS, "logits": LOGITS}
 PRECISIONS = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 COLUMNS = ("right mistake", "right line", "other line", "wrongly named", "not seen")
 KNOWN = {m.key: m for m in (*MISTAKES, *NUMBERS, *ORDER)}

@@ -27,7 +27,7 @@ function need() {
 function score(entry, words) {
   let sum = 0;
   for (const word of words) {
-    const begins = new RegExp(`(^|[^\\p{L}\\p{N}])${word.replace(/[^\p{L}\p{N}]/gu, "\\$&")}`, "u");
+    const begins = new RegExp(`(^|[^\\p{L}\\p{N}])${word.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}`, "u");
     const inName = begins.test(entry.name), inText = begins.test(entry.lower);
     if (!inName && !inText && !entry.lower.includes(word)) return 0;
     sum += (inName ? 20 : 0) + (inText ? 4 : 1) + Math.min(3, entry.lower.split(word).length - 1);
@@ -70,7 +70,7 @@ function item(entry, words, k) {
 }
 
 function emphasise(element, text, words) {
-  const pattern = words.map((word) => word.replace(/[^\p{L}\p{N}]/gu, "\\$&")).join("|");
+  const pattern = words.map((word) => word.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")).join("|");
   for (const [k, part] of text.split(new RegExp(`(${pattern})`, "iu")).entries()) {
     const piece = k % 2 ? document.createElement("mark") : document.createTextNode(part);
     if (k % 2) piece.textContent = part;

@@ -9,7 +9,8 @@ from functools import reduce
 from html import escape
 from typing import Any
 
-from transformulary.paper.symbols import APPENDIX, BOXES, OURS, SYMBOLS, Symbol
+from transformulary.paper.meanings import MEANINGS
+from transformulary.paper.symbols import APPENDIX, BOXES, OURS, PRACTICE, SYMBOLS, Symbol
 from transformulary.pseudocode.boxes import SETS
 from transformulary.pseudocode.mathml import mathml
 from transformulary.pseudocode.nodes import Fence, Frac, Infix, Node, Num, Power, Sym, Words
@@ -22,33 +23,12 @@ OTHERS = {
     "inf": "infinity",
     "P_hat": "what the model takes for P, by its parameters theta",
     "t_prime": "place of the token that asks: the mask's column",
-    "d": "how many parameters the model has",
     "e_": "the vectors of the context",
     "q_hat": "the query or key after its rotation",
     "r": "vector that stands for a distance",
     "delta": "a distance: how many tokens back",
     "a": "the first half of the result, a number for each frequency",
     "b": "the second half of the result, a number for each frequency",
-    "g": "the gradient of an update, and what the optimiser makes of it",
-    "w": "windows of the sequences",
-    "D": "batches: what the updates learn from, in their order",
-    "N_steps": "how many updates are made",
-    "N_batch": "sequences in a batch",
-    "N_acc": "batches in an update",
-    "N_warmup": "steps in which the rate rises to its peak",
-    "N_total": "the steps after which the rate is at its floor",
-    "eta_floor": "the lowest rate, as a fraction of the peak",
-    "eta_embedding": "rate of the embeddings, as a multiple of the others'",
-    "beta_m": "how much is kept of the mean of the gradient",
-    "beta_v": "how much is kept of the mean of its square",
-    "epsilon": "keeps a denominator from being 0",
-    "g_max": "the largest norm of a gradient",
-    "decay": "weight decay: by how much matrices shrink at rate 1",
-    "N_tokens": "how many tokens the losses of a batch look at",
-    "special": "tokens that are never masked",
-    "top_k": "how many of the most probable tokens are left",
-    "top_p": "what probability the tokens that are left reach together",
-    "stop": "tokens after which a text ends",
     "pi": "the circle's number",
 }
 _V = Sym("vocabulary")
@@ -61,41 +41,12 @@ SPACES: dict[str, Node] = {
     "V^ell": Power(_V, Sym("ell")),
     "V*": SETS["V*"],
     "Delta(V)": SETS["Delta(V)"],
+    "{0,1}^(ell_z x ell_x)": Power(SETS["{0,1}"], Infix("×", Sym("ell_z"), Sym("ell_x"))),
     "(0,1)": SETS["(0,1)"],
     "[0,1]": Fence("[]", (Num(0), Num(1)), ","),
     "(0,oo)": SETS["(0,∞)"],
     "[0,oo)": Words("[0,∞)"),
     "[1,oo)": Words("[1,∞)"),
-}
-#: (algorithm, symbol) -> what the letter means there, where the tables mean something else.
-THERE = {
-    ("1", "v"): "a token",
-    ("2", "ell"): "a place in the sequence",
-    ("2s", "ell"): "a place in the sequence",
-    ("2v", "ell"): "a place in the sequence",
-    ("2h", "ell"): "a place in the sequence",
-    ("2t", "ell"): "a place in the sequence",
-    ("4r", "ell"): "a place in the sequence",
-    ("3", "v"): "values: what the tokens of the context tell",
-    ("3", "u"): "place of a token of the context",
-    ("6", "v"): "variance of the elements of one vector",
-    ("6r", "v"): "mean square of the elements of one vector",
-    **{
-        (number, "omega"): "what the optimiser remembers"
-        for number in ("11", "12", "13", "13a", "13d", "13m", "13r", "13u")
-    },
-    ("11", "B"): "a batch: the numbers of the pairs that an update learns from",
-    **{(number, "u"): "a token" for number in ("14", "15")},
-    ("13b", "a"): "where the batch begins",
-    ("13b", "b"): "where the batch ends",
-    ("13c", "a"): "where the window begins",
-    ("13c", "b"): "where the window ends",
-    ("13c", "delta"): "by how much the first window is cut short",
-    ("13d", "m"): "mean of the gradient",
-    ("13d", "v"): "mean of its square",
-    ("13e", "a"): "how far the way down has gone, then the rate as a fraction of its peak",
-    ("14", "q"): "the distribution that the token is drawn from",
-    ("15", "q"): "the distribution that the token is drawn from",
 }
 
 
@@ -121,7 +72,7 @@ def printed(tree: Any) -> Iterator[str]:
 
 def meaning(name: str, number: str = "") -> str:
     """What a symbol means, in Algorithm `number`; "" where nobody has said."""
-    told = THERE.get((number, name)) or OTHERS.get(name)
+    told = MEANINGS.get((number, name)) or OTHERS.get(name)
     return told or (SYMBOLS[name].meaning if name in SYMBOLS else "")
 
 
@@ -132,7 +83,7 @@ def legend(number: str, tree: Any) -> str:
 
 
 def _entry(name: str, number: str) -> str:
-    symbol = SYMBOLS.get(name) if (number, name) not in THERE else None
+    symbol = SYMBOLS.get(name) if (number, name) not in MEANINGS else None
     return f'<div id="symbol-{name}">{_said(name, mathml(Sym(name)), meaning(name, number), symbol)}</div>'
 
 
@@ -174,7 +125,12 @@ def _size(word: str) -> Node:
 
 def page() -> str:
     """Every symbol, searchable under everybody's names for it."""
-    tables = {"The paper's list of notation": APPENDIX, "Only in its algorithms": BOXES, "Added by models": OURS}
+    tables = {
+        "The paper's list of notation": APPENDIX,
+        "Only in its algorithms": BOXES,
+        "Added by models": OURS,
+        "Of training and inference": PRACTICE,
+    }
     parts = [f'<h2 id="{title.split()[0].lower()}">{title}</h2>{_table(rows)}' for title, rows in tables.items()]
     return f"""<h1>Symbols</h1>
 <p>A symbol is spelled as its LaTeX command without backslash and braces. <code>transformulary symbols NAME</code> finds

@@ -136,15 +136,13 @@ class Attention(nn.Module):
     def rope(self, y, offset=0):
         s, T = self.s, y.shape[2]
         base = self.number("rope-base", s.base)
-        over = s.width if self.has("rope-d_e") else self.d
-        freq = base ** (-torch.arange(0, self.d, 2, dtype=y.dtype) / over)
+        freq = base ** (-torch.arange(0, self.d, 2, dtype=y.dtype) / (s.width if self.has("rope-d_e") else self.d))
         angle = (torch.arange(T, dtype=y.dtype) + offset)[:, None] / self.number("rope-slower", 1) * freq
         cos, sin = angle.cos(), angle.sin() * (-1 if self.has("rope-backwards") else 1)
-        if self.has("rope-neighbours"):
-            a, b = y[..., 0::2], y[..., 1::2]
-            return torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(-2)
-        a, b = y.chunk(2, -1)
-        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+        y = y.unflatten(-1, (2, -1)).mT.flatten(-2) if self.has("rope-rows") else y
+        a, b = (y[..., 0::2], y[..., 1::2]) if self.has("rope-neighbours") else y.chunk(2, -1)
+        turned = (a * cos - b * sin, b * cos + a * sin)
+        return torch.stack(turned, -1).flatten(-2) if self.has("rope-neighbours") else torch.cat(turned, -1)
 
     def normed(self, q, k):
         if not self.s.qk_norm:

@@ -129,6 +129,22 @@ def test_two_mistakes_are_both_named(kind, faults):
 LOGITS = {"10.11": "head:out"}
 
 
+#: What ordinary modules show by themselves: no sum of X and what attention adds.
+OUTPUTS = {path: place for path, place in PLACES.items() if path not in ("10.3", "10.6[l]", "10.10")}
+
+
+@pytest.mark.parametrize("faults", [
+    {"no-scale": 0}, {"mask-strict": 2}, {"no-b_o": 1, "act-GELU": 1}, {"positions-from-1": 0, "act-ReLU": 0},
+    {"q-k-swapped": 3, "no-b_mlp2": 3}, {"eps-outside": 0},
+], ids="+".join)  # fmt: skip
+def test_what_an_unseen_line_adds_is_still_in_what_follows(faults):
+    """Where line 7 is seen and line 6 is not, a mistake of line 6 is no second mistake of line 8."""
+    report = report_of("gpt", faults, OUTPUTS)
+
+    assert {fault.key for fault in report.faults} == set(faults)
+    assert report.agreement < 1e-12
+
+
 @pytest.mark.parametrize("key", ["act-GELU", "no-scale", "W_o-transposed", "positions-from-1", "sample-variance"])
 def test_logits_alone_are_enough(key):
     """From the last line alone the mistake and its layer are named, and what was not seen is said."""

@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "formats": {"paper"},
     "tokens": {"paper", "formats"},
     "models": {"paper", "nn", "formats", "tokens"},
+    "pages": {"paper", "pseudocode", "formats"},
     "data": {"tokens"},
     "train": {"paper", "nn", "formats", "tokens", "models", "data"},
     "generate": {"paper", "nn", "tokens", "models"},
@@ -36,7 +37,7 @@ MAY_IMPORT = {
 #: The standard library is enough for these.
 PLAIN = {"errors", "files", "tables", "paper", "pseudocode"}
 #: These hold no tensor of PyTorch: they serve the oracle, or a reader who has not installed it.
-NO_TORCH = PLAIN | {"oracle", "formats", "tokens", "trace"}
+NO_TORCH = PLAIN | {"oracle", "pages", "formats", "tokens", "trace"}
 #: But for the one reader of PyTorch's own files, which imports it when it is called.
 READS_PICKLES = SOURCE / "formats" / "pickled.py"
 

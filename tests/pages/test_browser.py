@@ -66,7 +66,7 @@ def test_light_and_dark(browser, site):
     assert (seen["light"] > 700, seen["dark"] < 150) == (True, True)
 
 
-@pytest.mark.parametrize("words", ["softmax", "attention", "softm atten"])
+@pytest.mark.parametrize("words", ["softmax", "attention", "softm atten", "d_attn", "single-head"])
 def test_search(words, browser, site):
     """Words, or their beginnings, find the page of attention; Enter goes to the first."""
     page = opened(browser, site, SOME[1])

@@ -1,12 +1,15 @@
 """What the pages are made of, compared with where it comes from."""
 
+import re
+
 import pytest
 from website import algorithms, models, search, source, symbols
 from website.example import CHOICES, example
 
 from transformulary.oracle.source import read
 from transformulary.paper.presets import preset
-from transformulary.pseudocode import numbers, render
+from transformulary.paper.symbols import SYMBOLS
+from transformulary.pseudocode import boxes, numbers, render
 from transformulary.pseudocode.boxes import papers_lines
 from transformulary.pseudocode.diff import between
 
@@ -131,3 +134,20 @@ def test_entries_of_the_index():
         ["p.html#a", "Page", "One two", "One two X ← softmax"],
         ["p.html#s", "Page", "d_e", "width"],
     ]
+
+
+@pytest.mark.parametrize("name", [name for name, one in SYMBOLS.items() if one.space])
+def test_the_set_of_a_symbol(name):
+    """It is a set with a name, numbers up to a size, or real arrays whose sizes are symbols."""
+    space = SYMBOLS[name].space
+
+    sizes = re.findall(r"[A-Za-z]\w*", space.replace(" x ", " "))
+
+    assert space in symbols.SPACES or set(sizes) <= {*SYMBOLS, "d"}
+
+
+def test_the_set_of_the_mask():
+    """The page of symbols says of a mask what the box of Algorithm 4 says: zeros and ones, a row per token read."""
+    said = re.findall(r"\{0,1\}|ell_\w", SYMBOLS["Mask"].space)
+
+    assert said == boxes.SPACES["Mask"].split()

@@ -11,7 +11,7 @@ from strategies import ARCHITECTURES, configs
 from transformulary.errors import ConfigError
 from transformulary.paper import SYMBOLS, ETransformerConfig, called, parameters, symbol
 from transformulary.paper.parameters import split
-from transformulary.paper.symbols import APPENDIX, BOXES, OTHERS, OURS
+from transformulary.paper.symbols import APPENDIX, BOXES, OTHERS, OURS, PRACTICE
 
 #: Names that are no LaTeX command: another thing has the letter V already, and eps is \varepsilon.
 FREE = {"vocabulary", "eps"}
@@ -26,7 +26,7 @@ def spelling(latex):
 
 def test_spellings_are_unique():
     """One name, one symbol."""
-    assert len(SYMBOLS) == len(APPENDIX + BOXES + OURS)
+    assert len(SYMBOLS) == len(APPENDIX + BOXES + OURS + PRACTICE)
 
 
 @pytest.mark.parametrize("name", sorted(SYMBOLS.keys() - FREE))

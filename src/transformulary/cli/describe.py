@@ -10,12 +10,14 @@ import json
 
 from transformulary.pseudocode import FORMATS
 
+#: What MODEL may be.
+MODEL = """a preset or an architecture that `transformulary presets` lists, a folder, a config.json, or a name in the
+Hugging Face cache (org/name), or hf://org/name on its hub"""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    from transformulary.cli._models import HELP
-
-    parser.add_argument("model", metavar="MODEL", help=HELP)
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument("--format", choices=FORMATS, default="text", help="of the pseudocode (default: text)")
     parser.add_argument(
         "--sizes",
@@ -35,12 +37,11 @@ def run(args: argparse.Namespace) -> int:
     if args.run:
         return _print_run(args)
     from transformulary import __version__
-    from transformulary.cli._models import named, numbers
-    from transformulary.pseudocode import describe
+    from transformulary.pages import describe, named
     from transformulary.pseudocode.heads import counts
 
     model = named(args.model)
-    page = describe(model.preset or model.config, numbers(model, args.sizes), args.format, model.word)
+    page = describe(args.model, {"numbers": True, "symbols": False}.get(args.sizes), args.format)
     if not args.json:
         print(page)
         return 0

@@ -8,6 +8,7 @@ import argparse
 import os
 import sys
 
+from transformulary.cli.describe import MODEL
 from transformulary.pseudocode import FORMATS
 
 #: How a line of a diff begins -> its colour in a terminal.
@@ -16,20 +17,16 @@ COLOURS = {"+": "32", "-": "31", "@": "36"}
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    from transformulary.cli._models import HELP
-
-    parser.add_argument("a", metavar="A", help=HELP)
+    parser.add_argument("a", metavar="A", help=MODEL)
     parser.add_argument("b", metavar="B", help="the same")
     parser.add_argument("--format", choices=FORMATS, default="text", help="of what is printed (default: text)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print what differs.  Raises ConfigError or CheckpointError: there is no such model."""
-    from transformulary.cli._models import named
-    from transformulary.pseudocode import diff
+    from transformulary.pages import diff
 
-    a, b = (named(word) for word in (args.a, args.b))
-    page = diff(a.preset or a.config, b.preset or b.config, args.format, (args.a, args.b))
+    page = diff(args.a, args.b, args.format)
     print(coloured(page) if args.format == "text" and _in_colour() else page)
     return 0
 

@@ -49,7 +49,7 @@ def row(preset: Preset) -> tuple[object, ...]:
 
 
 def _objects() -> Iterator[dict[str, Any]]:
-    from transformulary.cli._models import named
+    from transformulary.pages import named
     from transformulary.paper.presets import presets
     from transformulary.pseudocode.heads import counts
 

@@ -8,6 +8,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from transformulary.paper.meanings import MEANINGS
 from transformulary.paper.symbols import SYMBOLS, Symbol, called, symbol
 
 
@@ -39,5 +40,6 @@ def _page(one: Symbol) -> str:
     from transformulary.tables import table
 
     said = [("LaTeX", one.latex), ("element of", one.space), *one.others.items()]
+    said += [(f"in Algorithm {number}", meaning) for (number, name), meaning in MEANINGS.items() if name == one.name]
     spelled = one.name if one.unicode == one.name else f"{one.name} ({one.unicode})"
     return f"{spelled}: {one.meaning}\n" + table((f"  {who}", what) for who, what in said if what)

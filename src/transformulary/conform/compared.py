@@ -15,6 +15,8 @@ Array = NDArray[Any]
 #: Lines that add to the residual stream: what they add is compared as well, since beside X it may be small.
 INCREMENTS = frozenset({"6", "8"})
 STREAM = INCREMENTS | {"3", "3a"}
+#: Lines after which X is what they computed.
+SETS_X = STREAM | {"10"}
 #: What sums lose by rounding at most, relative to the largest: other orders lose more than one rounding.
 ROUNDED = 8 * 2.0**-53
 
@@ -71,7 +73,7 @@ class Comparison:
     def __init__(self, seen: Mapping[str, Array]) -> None:
         self.seen = seen
         self.stream: Array | None = None
-        self.unseen: list[Path] = []  # lines computed since the last value that was seen
+        self.unseen: list[Path] = []  # lines not seen of which values still to come are made
 
     def error(self, path: str, ours: Array, theirs: Array) -> float:
         """The error of a value, and of what its line adds, whichever is larger."""
@@ -86,11 +88,15 @@ class Comparison:
         return self.stream if adds else None
 
     def passed(self, path: str) -> None:
-        """A value that was seen has been dealt with."""
+        """A value that was seen has been dealt with; what an unseen line has added to X is still in X."""
         step = parse(path)
-        if len(step.steps) == 1 and not step.name and step.steps[0].label in STREAM:
+        whole = len(step.steps) == 1 and not step.name
+        if whole and step.steps[0].label in STREAM:
             self.stream = self.seen[path]
-        self.unseen = []
+        if whole and step.steps[0].label in SETS_X:
+            self.unseen = []
+        while self.unseen and self.unseen[-1].steps[0].label not in SETS_X:
+            self.unseen.pop()
 
     def own(self, path: str, ours: Any) -> None:
         """A value that nothing of theirs depends on: what follows is compared beside ours."""

@@ -141,8 +141,10 @@ PROJECTIONS = (
     _mistake("5.4", "b_o-per-head", "the bias b_o is added once per head", "W.b_o[:, None]", "len(W.W_q) * W.b_o[:, None]"),
 )  # fmt: skip
 
+
 ROTATION = (
     _mistake("4r.4", "rope-neighbours", "neighbouring numbers are rotated together, and these weights pair halves", "stacked(a, b)", "c.attention_factor * neighbours(q, omega, ell)"),
+    _mistake("4.3a", "rope-rows", "the rows of W_q and W_k are in the order for a rotation of neighbours, and halves are rotated", "rotate(Q[:, t],", "rotate(in_pairs(Q[:, t]),", "4.3b", "rotate(K[:, t],", "rotate(in_pairs(K[:, t]),"),
     *_numbered("4r.1", "rope-base", "the base of the rotation is NUMBER", "c.base **", "NUMBER **", 10000, 500000, 1000000, right="base"),
     *_numbered("4r.1", "rope-slower", "positions of the rotation are divided by NUMBER", "c.base **", "1 / NUMBER * c.base **", 4),
     _mistake("4r.1", "rope-d_e", "frequencies are spread over d_e instead of d_attn", "/ d_attn)", "/ c.d_e)"),

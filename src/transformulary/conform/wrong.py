@@ -116,6 +116,11 @@ def wider(mask: Any, by: int) -> Any:
     return mask if width is None else type(mask)(max(1, width + by))
 
 
+def in_pairs(q: Array) -> Array:
+    """The numbers of two halves, as neighbours: 1, 1 + d/2, 2, 2 + d/2, ..."""
+    return q.reshape(2, -1).T.ravel()
+
+
 def neighbours(q: Array, omega: list[float], ell: int) -> Array:
     """The rotation of numbers 2i - 1 and 2i, neighbours, instead of i and i + d/2, halves."""
     out = np.array(q)

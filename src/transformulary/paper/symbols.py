@@ -4,7 +4,7 @@ A symbol is spelled as its LaTeX command without backslash and braces (`ell_max`
 accents after the letter (`X_tilde`).  The index of the layer (l) or of the head (h) is not part of a name.
 
 Sources: `APPENDIX` is the paper's Appendix B, the list of notation; `BOXES` are symbols that only its
-algorithms use; `OURS` are the names of what published models add.
+algorithms use; `OURS` are the names of what published models add; `PRACTICE` those of what training and inference add.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ M[:,j]      M[:,j]            =     -                column j of a matrix
 e           \b{e}             =     d_e              vector that stands for one token
 X           \b{X}             =     d_e x ell_x      the primary sequence, a vector for every token
 Z           \b{Z}             =     d_e x ell_z      the context sequence, a vector for every token
-Mask        \r{Mask}          =     ell_z x ell_x    1 where token t_x (column) may use token t_z (row)
+Mask        \r{Mask}          =     {0,1}^(ell_z x ell_x)  1 where token t_x (column) may use token t_z (row)
 L           L                 =     N                layers
 L_enc       L_{\r{enc}}       =     N                layers of the encoder
 L_dec       L_{\r{dec}}       =     N                layers of the decoder
@@ -168,7 +168,7 @@ W_mlp1      \b{W}_{\r{mlp1}}           =      d_mlp x d_e      first matrix of a
 b_mlp1      \b{b}_{\r{mlp1}}           =      d_mlp            its bias
 W_mlp2      \b{W}_{\r{mlp2}}           =      d_e x d_mlp      second matrix of an MLP (in Algorithm 8: the encoder's)
 b_mlp2      \b{b}_{\r{mlp2}}           =      d_e              its bias
-W_mlp3      \b{W}_{\r{mlp3}}           =      d_mlp x d_e      first matrix of the decoder's MLP; elsewhere our gate
+W_mlp3      \b{W}_{\r{mlp3}}           =      d_mlp x d_e      of the decoder's MLP its first; else what W_mlp1 gates
 b_mlp3      \b{b}_{\r{mlp3}}           =      d_mlp            its bias
 W_mlp4      \b{W}_{\r{mlp4}}           =      d_e x d_mlp      second matrix of the decoder's MLP
 b_mlp4      \b{b}_{\r{mlp4}}           =      d_e              its bias
@@ -188,9 +188,9 @@ gamma_q          \b{\gamma}_q          γ_q  d_attn          scale of the norm o
 beta_q           \b{\beta}_q           β_q  d_attn          its offset
 gamma_k          \b{\gamma}_k          γ_k  d_attn          scale of the norm of every key
 beta_k           \b{\beta}_k           β_k  d_attn          its offset
-W_mlp5           \b{W}_{\r{mlp5}}      =    d_mlp x d_e     gate of the encoder's MLP in Algorithm 8
+W_mlp5           \b{W}_{\r{mlp5}}      =    d_mlp x d_e     of what W_mlp1 gates in the encoder's MLP of Algorithm 8
 b_mlp5           \b{b}_{\r{mlp5}}      =    d_mlp           its bias
-W_mlp6           \b{W}_{\r{mlp6}}      =    d_mlp x d_e     gate of the decoder's MLP in Algorithm 8
+W_mlp6           \b{W}_{\r{mlp6}}      =    d_mlp x d_e     of what W_mlp3 gates in the decoder's MLP of Algorithm 8
 b_mlp6           \b{b}_{\r{mlp6}}      =    d_mlp           its bias
 gamma_enc        \b{\gamma}_{\r{enc}}  γ_enc  d_e           scale of the last norm of the encoder in Algorithm 8a
 beta_enc         \b{\beta}_{\r{enc}}  β_enc  d_e            its offset
@@ -233,7 +233,34 @@ absent           \r{absent}            =    -               parameters that a mo
 mask             \r{mask}              =    -               the rule that gives Mask, one or a cycle by layer
 """)
 
-SYMBOLS = {symbol.name: symbol for symbol in APPENDIX + BOXES + OURS}
+#: What training and inference are told and make as they are practised: the lettered algorithms of 11 to 15.
+PRACTICE = _table(r"""
+d              d                        =         N         how many parameters the model has
+g              g                        =         R^d       the gradient of an update, and what an optimiser makes of it
+w              w                        =         -         windows of the sequences
+D              D                        =         -         batches: what the updates learn from, in their order
+N_steps        N_{\r{steps}}            =         N         how many updates are made
+N_batch        N_{\r{batch}}            =         N         sequences in a batch
+N_acc          N_{\r{acc}}              =         N         batches in an update
+N_tokens       N_{\r{tokens}}           =         N         how many tokens the losses of a batch look at
+N_warmup       N_{\r{warmup}}           =         N         steps in which the rate rises to its peak
+N_total        N_{\r{total}}            =         N         the step after which the rate is at its floor
+T_total        T_{\r{total}}            =         (0,oo)    the seconds after which it is, for a rate by the clock
+eta_floor      \eta_{\r{floor}}         η_floor   [0,1]     the lowest rate, as a fraction of the peak
+eta_embedding  \eta_{\r{embedding}}     =         (0,oo)    rate of the embeddings, as a multiple of the others'
+beta_m         \beta_m                  β_m       [0,1]     how much is kept of the mean of the gradient
+beta_v         \beta_v                  β_v       [0,1]     how much is kept of the mean of its square
+epsilon        \epsilon                 ε         [0,oo)    keeps a denominator from being 0
+g_max          g_{\max}                 =         (0,oo)    the largest norm of a gradient
+decay          \r{decay}                =         [0,oo)    weight decay: by how much matrices shrink at rate 1
+clock          \r{clock}                =         -         seconds of training before each step
+special        \r{special}              =         -         tokens that are never masked
+top_k          \r{top\_k}               =         N         how many of the most probable tokens are left
+top_p          \r{top\_p}               =         [0,1]     what probability the tokens left reach together
+stop           \r{stop}                 =         -         tokens after which a text ends
+""")
+
+SYMBOLS = {symbol.name: symbol for symbol in APPENDIX + BOXES + OURS + PRACTICE}
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -323,9 +350,8 @@ def called(name: str) -> tuple[Symbol, ...]:
     """
     if name in SYMBOLS:
         return (SYMBOLS[name],)
-    return tuple(
-        s for s in SYMBOLS.values() if name in {s.latex, s.latex.removeprefix("\\"), s.unicode, *s.others.values()}
-    )
+    plain = re.sub(r"[\\{}]|mathrm|boldsymbol", "", name)
+    return tuple(s for s in SYMBOLS.values() if plain == s.name or name in {s.latex, s.unicode, *s.others.values()})
 
 
 def symbol(name: str) -> Symbol:
