@@ -1,6 +1,4 @@
-"""The fast decoder and the oracle compute the same: values, gradients, every choice of every slot."""
-
-from itertools import combinations
+"""The fast models and the oracle compute the same: values, gradients, every choice of every slot, pairs of choices."""
 
 import numpy as np
 import pytest
@@ -8,76 +6,60 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nn.models import VARIANTS, config, merged, model, tokens
+from nn.models import ARCHITECTURES, EVERY, by_the_oracle, config, fits, inputs, model, pairwise, tokens
 from transformulary import oracle
 from transformulary.conform.theta import gradient_of, theta_of
-from transformulary.errors import ConfigError
-from transformulary.nn import TABLES, DTransformer
+from transformulary.nn import TABLES
 from transformulary.paper import SLOTS
 
-SINGLE = [change for changes in VARIANTS.values() for change in changes]
+IDS = [f"{kind.__name__.removesuffix('TransformerConfig')} {change}" for kind, change in EVERY]
 
 
-def largest_error(c, seed=0):
-    """Largest difference of P for one sequence, the fast model's from the oracle's."""
-    fast, x = model(c, seed), tokens(c, 1, 7, seed)
-    with torch.no_grad():
-        P = fast(x)[0].softmax(-1).T.numpy()
-    return np.abs(P - oracle.DTransformer(x[0].tolist(), theta_of(fast), c)).max()
+def compared(c, seed=0, ell=7):
+    """(largest difference of P for one sequence, the slopes of a loss along a random direction): fast and oracle."""
+    fast, given = model(c, seed), inputs(c, 1, ell, seed)
+    theta, direction = theta_of(fast), oracle.random_theta(c, np.random.default_rng(seed))
+    targets = tokens(c, 1, ell, seed + 2)[0]
+    ours, theirs = fast(*given)[0], []
+    torch.nn.functional.cross_entropy(ours, targets, reduction="sum").backward()
+    slope = sum((g * d).sum() for g, d in zip(gradient_of(fast).leaves(), direction.leaves(), strict=True))
+
+    def loss_of(theta):
+        theirs.append(by_the_oracle(c, theta, given))
+        return loss(theirs[-1], targets)
+
+    exact = oracle.derivative(loss_of, theta, direction)  # P + i h (slope of P)
+    return np.abs(ours.detach().softmax(-1).T.numpy() - theirs[0].real).max(), slope, exact
+
+
+def loss(P, targets):
+    return -sum(np.log(P[y, t]) for t, y in enumerate(targets.tolist()))
 
 
 def test_the_tables_of_both_sides_have_the_same_keys():
-    """The fast models have every choice of the paper's table but the two that only the oracle has."""
-    lacking = {(slot, value) for slot, values in SLOTS.items() for value in values if value not in TABLES[slot]}
-
-    assert list(TABLES) == list(SLOTS)
-    assert {("positions", "relative"), ("positions", "bucketed")} == lacking
-    assert [] == [value for slot, table in TABLES.items() for value in table if value not in SLOTS[slot]]
+    """The fast models have every choice of the paper's table, and no other."""
+    assert {slot: set(values) for slot, values in SLOTS.items()} == {slot: set(t) for slot, t in TABLES.items()}
 
 
-@pytest.mark.parametrize("positions", ["relative", "bucketed"])
-def test_a_choice_of_the_oracle_alone_is_one_clear_error(positions):
-    """Relative and bucketed positions are refused, naming what there is instead."""
-    with pytest.raises(ConfigError, match=f"{positions}.*the fast models have learned, none, sinusoid"):
-        DTransformer(config(positions=positions))
+@pytest.mark.parametrize(("kind", "change"), EVERY, ids=IDS)
+def test_values_and_gradients(kind, change):
+    """P, and the gradient of a loss, are the oracle's, which the complex step makes exact, for every choice."""
+    error, slope, exact = compared(config(kind, **change))
 
-
-@pytest.mark.parametrize("change", SINGLE, ids=str)
-def test_values(change):
-    """P of Algorithm 10 is the oracle's, for every value of every slot."""
-    assert largest_error(config(**change)) <= 1e-13
-
-
-@pytest.mark.parametrize(("one", "other"), list(combinations(VARIANTS, 2)))
-def test_values_of_pairs(one, other):
-    """P of Algorithm 10 is the oracle's, for every value of one slot together with every value of another."""
-    changes = [merged(a, b) for a in VARIANTS[one] for b in VARIANTS[other]]
-
-    errors = {str(change): largest_error(config(**change)) for change in changes}
-
-    assert {change: error for change, error in errors.items() if not error <= 1e-13} == {}
-
-
-def slopes(c, seed=0):
-    """Slope of the loss of Algorithm 13 along a random direction: the fast model's and the oracle's."""
-    fast, x = model(c, seed), tokens(c, 1, 7, seed)
-    theta, direction = theta_of(fast), oracle.random_theta(c, np.random.default_rng(seed))
-    torch.nn.functional.cross_entropy(fast(x)[0, :-1], x[0, 1:], reduction="sum").backward()
-    slope = sum((g * d).sum() for g, d in zip(gradient_of(fast).leaves(), direction.leaves(), strict=True))
-    return slope, oracle.derivative(lambda z: oracle_loss(x[0].tolist(), z, c), theta, direction)
-
-
-def oracle_loss(x, theta, c):
-    P = oracle.DTransformer(x, theta, c)
-    return -sum(np.log(P[x[t + 1], t]) for t in range(len(x) - 1))
-
-
-@pytest.mark.parametrize("change", SINGLE, ids=str)
-def test_gradients(change):
-    """The gradient of the loss is the oracle's, which the complex step makes exact, for every value of every slot."""
-    slope, exact = slopes(config(**change))
-
+    assert error <= 1e-13
     assert exact == pytest.approx(slope, rel=1e-11)
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES, ids=lambda kind: kind.__name__)
+def test_pairs(kind):
+    """So they are for every value of one slot together with every value of another."""
+    wrong = {}
+    for change in pairwise(kind):
+        error, slope, exact = compared(config(kind, **change), ell=5)
+        if not (error <= 1e-12 and exact == pytest.approx(slope, rel=1e-9, abs=1e-10)):
+            wrong[str(change)] = error, slope, exact
+
+    assert wrong == {}
 
 
 def test_the_whole_gradient():
@@ -94,21 +76,31 @@ def test_the_whole_gradient():
         mlp="gated",
         mask=("causal", "local(2)"),
     )
-    fast, x = model(c), tokens(c, 1, 4)
-    torch.nn.functional.cross_entropy(fast(x)[0, :-1], x[0, 1:], reduction="sum").backward()
+    fast, given, targets = model(c), inputs(c, 1, 4), tokens(c, 1, 4, 2)[0]
+    torch.nn.functional.cross_entropy(fast(*given)[0], targets, reduction="sum").backward()
 
-    whole = oracle.gradient(lambda z: oracle_loss(x[0].tolist(), z, c), theta_of(fast))
+    whole = oracle.gradient(lambda theta: loss(by_the_oracle(c, theta, given), targets), theta_of(fast))
 
     for (name, ours), theirs in zip(gradient_of(fast).items(), whole.leaves(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-13, err_msg=name)
 
 
-@given(st.tuples(*(st.sampled_from(changes) for changes in VARIANTS.values())), st.integers(0, 2**16))
-@settings(max_examples=40, deadline=None)
-def test_random_configs(changes, seed):
-    """Values and gradients are the oracle's, for any combination of the slots' values."""
-    c = config(**merged(*changes))
-    slope, exact = slopes(c, seed)
+@st.composite
+def changes(draw):
+    """An architecture, and a value of every slot that fits the others."""
+    kind = draw(st.sampled_from(list(ARCHITECTURES)))
+    slots, change = ARCHITECTURES[kind], {}
+    for slot in draw(st.permutations(list(slots))):
+        fitting = [value for value in slots[slot] if fits(kind, change, value)]
+        change |= draw(st.sampled_from(fitting)) if fitting else {}
+    return kind, change
 
-    assert largest_error(c, seed) <= 1e-12
+
+@given(changes(), st.integers(0, 2**16))
+@settings(max_examples=40, deadline=None)
+def test_random_configs(change, seed):
+    """Values and gradients are the oracle's, for any combination of the slots' values in any architecture."""
+    error, slope, exact = compared(config(change[0], **change[1]), seed)
+
+    assert error <= 1e-12
     assert exact == pytest.approx(slope, rel=1e-10, abs=1e-10)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformulary.nn.attention import At, Known, MHAttention
@@ -74,7 +74,12 @@ class EDTransformer(Transformer):
         initialise(self, generator)
 
     def forward(
-        self, z: Ids, x: Ids, *, real_z: Real | None = None, real_x: Real | None = None
+        self,
+        z: Int[Tensor, "B ell_z"],
+        x: Int[Tensor, "B ell_x"],
+        *,
+        real_z: Bool[Tensor, "B ell_z"] | None = None,
+        real_x: Bool[Tensor, "B ell_x"] | None = None,
     ) -> Float[Tensor, "B ell_x N_V"]:
         """The logits of the last line; a softmax over the last axis gives the paper's P.
 
@@ -90,7 +95,7 @@ class EDTransformer(Transformer):
         """
         return self.decode(x, self.read(z, real=real_z), real=real_x)
 
-    def encode(self, z: Ids, *, real: Real | None = None) -> Float[Tensor, "B ell_z d_e"]:
+    def encode(self, z: Ids, *, real: Real | None = None) -> Float[Tensor, "B ell d_e"]:
         """Z after the encoder, (B, ell_z, d_e): lines 1-9, or 1-10 of Algorithm 8a."""
         Z, at = self.embed(z, self.norm_z, real)
         at = replace(at, shift=self.scores_enc.stack(Full(), at.places, z.shape[1], z.shape[1]))
@@ -110,7 +115,7 @@ class EDTransformer(Transformer):
 
     def decode(
         self, x: Ids, source: Source, past: NoPast | Past = NO_PAST, *, real: Real | None = None
-    ) -> Float[Tensor, "B ell_x N_V"]:
+    ) -> Float[Tensor, "B ell N_V"]:
         """The logits of `forward`, given what is known of z; and of the tokens before x, which are added to `past`."""
         X, at = self.embed(x, self.norm_x, real, past)
         ell_x, slots = x.shape[1], past.length + x.shape[1]
