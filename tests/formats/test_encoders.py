@@ -24,7 +24,7 @@ T5 = {
     "vocab_size": 37, "d_model": 16, "d_kv": 5, "d_ff": 20, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4,
     "decoder_start_token_id": 0,
 }  # fmt: skip
-x, z = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]]), torch.tensor([[2, 7, 1, 8, 2, 8, 1, 8]])
+x, z = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]]), torch.tensor([[2, 7, 1, 8, 2]])
 s = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1]])
 
 
