@@ -9,33 +9,46 @@ generation_config.json  how to generate by default
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from transformulary.files import write_atomically
+from transformulary.errors import ConfigError
+from transformulary.files import new_folder, write_atomically
 from transformulary.formats import (
+    INDEX,
+    READERS,
     TIED,
     Described,
+    Format,
     apart,
+    classes,
     describe,
     format_for,
+    is_copied,
+    named_format,
     parts,
     read_json,
     reader,
     unwrapped,
+    written_as,
 )
-from transformulary.nn import DTransformer
+from transformulary.nn import DTransformer, EClassifier, EDTransformer, EEmbedder, ETransformer, Transformer
+from transformulary.paper import Config, DTransformerConfig, EDTransformerConfig, PreEDTransformerConfig
 from transformulary.tokens import Tokenizer, load_tokenizer
 
 #: The types in which parameters may be stored.
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+#: The same by the names of PyTorch.
+PRECISIONS = {str(dtype).removeprefix("torch."): dtype for dtype in DTYPES.values()}
+#: The content of files by their names.
+Files = dict[str, bytes | str]
 
 
 @dataclass(frozen=True)
@@ -45,31 +58,49 @@ class Loaded:
     model       in the precision in which it is stored, not training
     tokenizer   None where the folder, or the GGUF file, has none that we read
     generation  the content of generation_config.json, in its own words; empty where there is none
+    described   what it was loaded from, and by which tables
     """
 
-    model: DTransformer
+    model: Transformer
     tokenizer: Tokenizer | None
     generation: dict[str, Any]
+    described: Described
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model as it is now, in the format that it came from, with the files of its vocabulary as they are.
+
+        Each file is replaced whole, as in `models.save`.
+        """
+        config, dtype = self.model.config, str(self.model.W_e.weight.dtype).removeprefix("torch.")
+        _write(Path(folder), _converted(self.described, _named(self.model), written_as(self.described, config), dtype))
 
 
-def load(where: str | Path) -> Loaded:
+def load(where: str | Path, form: str | Format | None = None) -> Loaded:
     """A model, on the processor, with its tokenizer and its settings for generation.
 
     Args:
         where: a folder, a file, or the name of a model in the Hugging Face cache: all that `open_source` finds.
+        form: how it is stored, where its config.json does not say: a format, its name, or a file.py with tables.
 
     Raises:
         CheckpointError: a file is missing or damaged, a tensor is missing, extra or mis-shaped, a config key has no
             rule, or the tokenizer is not the one that the model was saved with; the message names file and tensor.
+        ConfigError: there is no such format.
     """
-    described = describe(where)
-    folder = described.source.folder
-    generation = folder / "generation_config.json"
+    described = describe(where, named_format(form) if isinstance(form, str) else form)
+    generation = described.source.folder / "generation_config.json"
     return Loaded(
         model=_load_model(described),
         tokenizer=load_tokenizer(described),
         generation=read_json(generation) if generation.is_file() else {},
+        described=described,
     )
+
+
+def decoder(loaded: Loaded) -> DTransformer:
+    """The model, which is a decoder.  Raises CheckpointError where it is another."""
+    _ = loaded.described.decoder
+    return bare(loaded.model, DTransformer)
 
 
 def save(
@@ -85,53 +116,174 @@ def save(
 
     Args:
         folder: made if it is missing.
-        model: a DTransformer, compiled or wrapped or not; its precision is kept.
+        model: one of `transformulary.nn`, compiled or wrapped or not; its precision is kept.
         tokenizer: the one that the model was trained with; its hash is stored, so that no other is taken for it.
         generation: further keys of generation_config.json, `temperature` say.
     """
-    folder, model = Path(folder), bare(model)
+    model = bare(model)
     form = format_for(model.config)
     ends = {"bos_token_id": tokenizer and tokenizer.bos_token, "eos_token_id": tokenizer and tokenizer.eos_token}
     about = {"dtype": str(model.W_e.weight.dtype).removeprefix("torch."), **ends}
     theirs = form.write_config(model.config) | about | {"transformulary": {"tokenizer": tokenizer and tokenizer.hash}}
-    config = folder / "config.json"
-    if config.is_file() and config.read_text(encoding="utf-8", errors="replace") != _json(theirs):
-        config.unlink()
-    if tokenizer:
-        tokenizer.save(folder)
-    write_atomically(folder / "generation_config.json", _json({**ends, **(generation or {})}))
-    write_atomically(folder / "model.safetensors", to_bytes(dict(_stored(model)), {"format": "pt"}))
-    write_atomically(config, _json(theirs))
+    files = tokenizer.files() if tokenizer else {}
+    files |= {"generation_config.json": _json({**ends, **(generation or {})})}
+    _write(Path(folder), files | _model_files(form, model.config, _named(model), theirs))
 
 
-def bare(model: nn.Module) -> DTransformer:
-    """The model inside what torch.compile and parallel training wrap around it."""
-    while not isinstance(model, DTransformer):
+def convert(
+    where: str | Path,
+    out: str | Path,
+    to: str | None = None,
+    dtype: str | None = None,
+    overwrite: bool = False,
+    form: str | Format | None = None,
+) -> Described:
+    """Write a checkpoint anew, whole or not at all: the same numbers, the same vocabulary, in files of today.
+
+    Args:
+        where: all that `open_source` finds.
+        out: a new or empty folder.
+        to: the `model_type` of another format that can say the same; None is the format that it has, or, where that is
+            only read, the first that can.
+        dtype: float64, float32, float16 or bfloat16; None keeps the one that it has.
+        overwrite: `out` may hold a model, which is replaced.
+        form: as for `load`.
+
+    Returns what is at `out` now.
+
+    Raises:
+        ConfigError: there is no such format, or it cannot express this model; no such dtype, or one in which a number
+            would become infinite.
+        CheckpointError: as `load` does.
+        DataError: `out` holds something.
+    """
+    described = describe(where, named_format(form) if isinstance(form, str) else form)
+    written = written_as(described, described.config, to)
+    if dtype is not None and dtype not in PRECISIONS:
+        raise ConfigError(f"dtype = {dtype!r} is none of {', '.join(PRECISIONS)}.")
+    stored = PRECISIONS[dtype or str(DTYPES[described.dtype]).removeprefix("torch.")]
+    tensors = {name: _in(stored, name, tensor) for name, tensor in _tensors(described).items()}
+    files = _converted(described, tensors, written, str(stored).removeprefix("torch."))
+    if overwrite and (Path(out) / "config.json").is_file():
+        _write(Path(out), files, replace=True)
+    else:
+        with new_folder(out) as folder:
+            _write(folder, files)
+    return describe(out)
+
+
+Kind = TypeVar("Kind", bound=Transformer)
+
+
+def bare(model: nn.Module, kind: type[Kind] = Transformer) -> Kind:  # type: ignore[assignment]
+    """The model, of that kind, inside what torch.compile and parallel training wrap around it."""
+    while not isinstance(model, kind):
         inner = next((m for name, m in model.named_children() if unwrapped(f"{name}.") == ""), None)
-        assert inner is not None, f"{type(model).__name__} is no DTransformer"
+        assert inner is not None, f"{type(model).__name__} is no {kind.__name__}"
         model = inner
     return model
 
 
-def _stored(model: DTransformer) -> Iterator[tuple[str, Tensor]]:
-    """(their name, tensor) of what a file holds."""
-    config = model.config
-    ours = apart(config, {unwrapped(name): tensor for name, tensor in model.state_dict().items()})
-    for name, tensor in format_for(config).stored(config, ours, torch.cat):
-        yield name, tensor.contiguous().cpu()
+def _named(model: nn.Module) -> dict[str, Tensor]:
+    """The model's tensors by our names."""
+    inner = bare(model, Transformer)
+    state: dict[str, Tensor] = inner.state_dict()
+    return apart(inner.config, {unwrapped(name): tensor for name, tensor in state.items()})
 
 
-def _load_model(described: Described) -> DTransformer:
-    read, config = reader(described), described.config
-    with torch.device("meta"), Undrawn():  # shapes only: nothing takes memory before the file has been found right
-        model = DTransformer(config)
-    dtype = DTYPES[described.dtype]
+def _model_files(form: Format, config: Config, tensors: Mapping[str, Tensor], theirs: dict[str, Any]) -> Files:
+    """The parameters, and a config.json that says what kind of model they are."""
+    stored = dict(form.stored(config, tensors, torch.cat))
+    head = form.head(stored)
+    theirs = {"architectures": [head.architecture], **theirs} if head else theirs
+    n = classes(stored, head)
+    if head and head.gives == "classes" and len(theirs.get("id2label") or ()) != n:
+        labels = [f"LABEL_{i}" for i in range(n)]  # which is how `transformers` learns how many there are
+        theirs |= {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
+    return {"model.safetensors": _bytes(stored), "config.json": _json(theirs)}
+
+
+def _bytes(stored: Mapping[str, Tensor]) -> bytes:
+    return to_bytes({name: tensor.contiguous().cpu() for name, tensor in stored.items()}, {"format": "pt"})
+
+
+def _converted(described: Described, tensors: Mapping[str, Tensor], form: Format, dtype: str) -> Files:
+    """The files of a checkpoint with these tensors: its vocabulary and its settings are copied as they are.
+
+    In its own format, names have the prefix that they had, and what we compute nothing with comes along.
+    """
+    source, config = described.source, described.config
+    files: Files = {path.name: path.read_bytes() for path in sorted(source.folder.iterdir()) if is_copied(path)}
+    about: dict[str, Any] = {"dtype": dtype}
+    if source.vocabulary and (tokenizer := load_tokenizer(described)):  # inside the file of the parameters
+        ends = {"bos_token_id": tokenizer.bos_token, "eos_token_id": tokenizer.eos_token}
+        files |= tokenizer.files() | {"generation_config.json": _json(ends)}
+        about |= ends
+    theirs = form.write_config(config) | described.format.kept(source.config, form) | about
+    files |= _model_files(form, config, tensors, theirs)
+    if form is described.format:
+        prefix = "" if described.prefixed else form.prefix
+        stored = {name.removeprefix(prefix): t for name, t in form.stored(config, tensors, torch.cat)}
+        more = {name: torch.tensor(source.array(at)).to(PRECISIONS[dtype]) for name, at in described.kept()}
+        files["model.safetensors"] = _bytes(stored | more)
+    return files
+
+
+def _write(folder: Path, files: Files, replace: bool = False) -> None:
+    """Write the files, config.json last; one that says something else goes first, so that nothing is half a model.
+
+    replace: what else a model is made of, and lies there, goes too.
+    """
+    config = folder / "config.json"
+    if config.is_file() and config.read_text(encoding="utf-8", errors="replace") != files["config.json"]:
+        config.unlink()
+    for path in sorted(folder.iterdir()) if replace else []:
+        if path.name not in files and (is_copied(path) or path.suffix in READERS or path.name.endswith(INDEX)):
+            path.unlink()
+    for name in sorted(files, key="config.json".__eq__):
+        write_atomically(folder / name, files[name])
+
+
+def _tensors(described: Described) -> dict[str, Tensor]:
+    """Every tensor of a checkpoint by our names, a tied one once."""
+    read, dtype = reader(described), DTYPES[described.dtype]
+    twins = TIED if described.config.tied else {}
+    return {name: torch.tensor(read(name), dtype=dtype) for name in described.plan if name not in twins}
+
+
+def _in(dtype: torch.dtype, name: str, tensor: Tensor) -> Tensor:
+    """The tensor in another precision.  Raises ConfigError where a number is too large for it."""
+    found = tensor.to(dtype)
+    if (found.isinf() & ~tensor.isinf()).any():
+        raise ConfigError(
+            f"{name} has {float(tensor.abs().max()):.4g}, and {str(dtype).removeprefix('torch.')} ends at "
+            f"{torch.finfo(dtype).max:.4g}: it would become infinite. Take another dtype."
+        )
+    return found
+
+
+#: What a model gives, or the class of its config -> the module of such a model.
+MODELS: dict[object, Callable[..., Transformer]] = {
+    DTransformerConfig: DTransformer,
+    EDTransformerConfig: EDTransformer,
+    PreEDTransformerConfig: EDTransformer,
+    "tokens": ETransformer,
+    "vectors": EEmbedder,
+    "classes": EClassifier,
+}
+
+
+def _load_model(described: Described) -> Transformer:
+    tensors, config, head = _tensors(described), described.config, described.head
+    more = {"N_C": described.N_C} if head and head.gives == "classes" else {}
+    with torch.device("meta"), Undrawn():  # shapes only
+        model = MODELS[head.gives if head else type(config)](config, **more)
     state = {
-        name: nn.Parameter(torch.cat([torch.tensor(read(part), dtype=dtype) for part in parts(name)]))
+        name: nn.Parameter(torch.cat([tensors.pop(part) for part in parts(name)]))
         for name in model.state_dict()
         if not (config.tied and name in TIED)
     }
-    state |= {twin: state[original] for twin, original in TIED.items() if config.tied}
+    state |= {twin: state[original] for twin, original in TIED.items() if config.tied and twin in model.state_dict()}
     model.load_state_dict(state, assign=True)
     return model.eval()
 

@@ -5,7 +5,7 @@ import transformers
 
 import huggingface
 from transformulary.errors import CheckpointError
-from transformulary.formats import describe, understood
+from transformulary.formats import understood
 from transformulary.formats.bert import BERT
 from transformulary.formats.marian import MARIAN
 
@@ -50,13 +50,3 @@ def test_what_we_do_not_compute(kind, change, message):
     """A value that would change the numbers, and a key that nobody knows, are refused by name."""
     with pytest.raises(CheckpointError, match=rf"^config\.json: {message}"):
         understood({"model_type": kind, **change}, "config.json")
-
-
-@pytest.mark.parametrize("make", [huggingface.bert, huggingface.marian])
-def test_weights_are_not_read_yet(make, tmp_path):
-    """A whole checkpoint is refused in one line, and its config is read all the same."""
-    model, _, _ = make()
-    model.save_pretrained(tmp_path)
-
-    with pytest.raises(CheckpointError, match=r"the weights of (bert|marian) are not read yet, only its config"):
-        describe(tmp_path)

@@ -72,7 +72,8 @@ def test_a_control_token_in_a_text_is_text(tmp_path):
     [
         ({"pre": None}, "cuts text by the rule None"),
         ({"pre": "default"}, "cuts text by the rule 'default'"),
-        ({"pre": "gpt-2", "model": "llama"}, "is of the kind 'llama', and only byte pairs"),
+        ({"model": "llama"}, "has no score for every token"),
+        ({"model": "bert"}, "is of the kind 'bert', and only 'gpt2', 'llama' are read exactly"),
         ({"pre": "gpt-2", "tokens": ["a", "b"]}, "has tokens twice, or without a type"),
         ({"pre": "gpt-2", "merges": ["nowhere to"]}, "is damaged"),
         ({"pre": "gpt-2", "merges": None}, "is no list of texts"),

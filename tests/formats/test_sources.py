@@ -43,11 +43,12 @@ def sharded(folder, suffix):
     return other
 
 
-def pickled(folder):
+def pickled(folder, old=False):
     other = folder.parent / "pickled"
     other.mkdir()
     shutil.copy(folder / "config.json", other)
-    torch.save(load_file(folder / "model.safetensors"), other / "pytorch_model.bin")
+    tensors = load_file(folder / "model.safetensors")
+    torch.save(tensors, other / "pytorch_model.bin", _use_new_zipfile_serialization=not old)
     return other
 
 
@@ -58,6 +59,7 @@ PLACES = {
     "index": lambda folder: sharded(folder, "model.safetensors") / "model.safetensors.index.json",
     "pytorch_model.bin": pickled,
     "its file": lambda folder: pickled(folder) / "pytorch_model.bin",
+    "an old one": lambda folder: pickled(folder, old=True),
     "shards of pytorch_model.bin": lambda folder: sharded(folder, "pytorch_model.bin"),
 }
 
@@ -183,19 +185,51 @@ def deflated(path):
         archive.writestr("archive/data.pkl", b"\0" * 10**7)
 
 
+def twice(path):
+    torch.save({"a": torch.ones(1)}, path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("other/data.pkl", b"\x80\x02}.")
+
+
 def stretched(path):
     torch.save({"a": torch.zeros(1).expand(10**12)}, path)
 
 
+class Memory:
+    """What takes ten gigabytes when it is unpickled, by a class that PyTorch allows."""
+
+    def __reduce__(self):
+        return (bytearray, (10**10,))
+
+
+def claimed(path):
+    """An old file whose storage says that it has more numbers than the file has bytes."""
+    torch.save({"a": torch.ones(200)}, path, _use_new_zipfile_serialization=False)
+    content = path.read_bytes()
+    assert content.count(b"K\xc8") == 2  # the storage's, and the tensor's shape
+    path.write_bytes(content.replace(b"K\xc8", b"J\xff\xff\xff\x7f", 1))
+
+
+def bomb(path):
+    """A key made of two that are each made of two, sixty times: its hash would take for ever."""
+    doubled = b"".join(b"h" + bytes([i]) + b"h" + bytes([i]) + b"\x86q" + bytes([i + 1]) for i in range(60))
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", b"\x80\x02K\x00\x85q\x00" + doubled + b"}h\x3cK\x01s.")
+
+
 PICKLES = {
+    "memory": (lambda path: torch.save({"a": Memory()}, path), "holds more than tensors"),
+    "a key without end": (bomb, "holds more than tensors"),
+    "two programs": (twice, "holds more than tensors"),
     "code": (lambda path: torch.save({"a": Exploit()}, path), "more than tensors, or is damaged: it is not read, no"),
-    "a plain pickle": (lambda path: path.write_bytes(pickle.dumps({"a": 1})), "damaged, or older than PyTorch 1.6"),
-    "an old one": (
-        lambda path: torch.save({"a": torch.ones(2)}, path, _use_new_zipfile_serialization=False), "older than PyTorch"
+    "a plain pickle": (lambda path: path.write_bytes(pickle.dumps({"a": 1})), "holds more than tensors, or is damaged"),
+    "code, in an old one": (
+        lambda path: torch.save({"a": Exploit()}, path, _use_new_zipfile_serialization=False), "holds more than tensors"
     ),
+    "numbers that an old one lacks": (claimed, "holds more than tensors, or is damaged"),
     "no tensors": (lambda path: torch.save([1, 2], path), "holds list, not tensors"),
     "a number": (lambda path: torch.save({"a": 1}, path), "a is int, not a plain tensor"),
-    "sparse": (lambda path: torch.save({"a": torch.eye(2).to_sparse()}, path), "a is Tensor, not a plain tensor"),
+    "sparse": (lambda path: torch.save({"a": torch.eye(2).to_sparse()}, path), "holds more than tensors"),
     "stretched": (stretched, "in a layout that no parameter has"),
     "complex": (lambda path: torch.save({"a": torch.ones(2, dtype=torch.complex64)}, path), "complex64 numbers"),
     "packed": (deflated, "packed as torch.save never packs"),
@@ -221,9 +255,10 @@ def test_pickles_that_are_no_weights(folder, capsys, kind):
     assert "pwned" not in capsys.readouterr().out
 
 
-def test_a_truncated_pickle(folder):
+@pytest.mark.parametrize("old", [False, True])
+def test_a_truncated_pickle(folder, old):
     """A pytorch_model.bin cut anywhere is refused with its name."""
-    path = pickled(folder) / "pytorch_model.bin"
+    path = pickled(folder, old) / "pytorch_model.bin"
     whole = path.read_bytes()
 
     for n in range(0, len(whole), 997):

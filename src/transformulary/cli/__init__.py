@@ -31,7 +31,7 @@ from transformulary.tables import printable
 VERBS = {
     "Start here": ("demo",),
     "Read the algorithms": ("show", "describe", "diff", "symbols", "presets"),
-    "Train and run a model": ("train", "generate", "tokens"),
+    "Train and run a model": ("train", "generate", "tokens", "convert"),
     "Look inside": ("attention", "trace"),
     "Find what is wrong": ("conform", "vectors"),
 }
@@ -43,7 +43,11 @@ MOST = 1000
 FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
 
 #: What a verb that runs a model takes for one: all that `formats.open_source` finds.
-MODEL_HELP = "a model: a folder, a file (GGUF too), or the name of one in the Hugging Face cache"
+MODEL_HELP = "a model: a folder, a file (GGUF too), a name in the Hugging Face cache, or hf://org/name to download it"
+
+FORMAT_HELP = (
+    "how it is stored: a model_type, or your_format.py with tables of your own (default: what config.json says)"
+)
 
 HEAD = """\
 usage: transformulary VERB ...      (`tfy` for short)

@@ -33,12 +33,13 @@ def run(args: argparse.Namespace) -> int:
     from transformulary.view import attention, suffix
 
     suffix(args.out)  # a wrong name is told before the model is loaded
-    from transformulary.models import load
+    from transformulary.models import decoder, load
+    from transformulary.tokens import why_none
 
     loaded = load(args.model)
     if loaded.tokenizer is None:
-        raise CheckpointError(f"{args.model} has no tokenizer: without its vocabulary a prompt has no token ids.")
-    view = attention(loaded.model, loaded.tokenizer, args.prompt, args.bos).only(args.layer, args.head)
+        raise CheckpointError(why_none(loaded.described))
+    view = attention(decoder(loaded), loaded.tokenizer, args.prompt, args.bos).only(args.layer, args.head)
     view.save(args.out)
     told = {"file": str(args.out), "tokens": view.tokens, "layers": list(view.layers), "heads": list(view.heads)}
     print(json.dumps(told) if args.json else args.out)

@@ -11,8 +11,8 @@ import json
 from transformulary.pseudocode import FORMATS
 
 #: What MODEL may be.
-MODEL = """a preset or an architecture that `transformulary presets` lists, a folder, a config.json, or a name in the
-Hugging Face cache (org/name)"""
+MODEL = """a preset or an architecture that `transformulary presets` lists, a folder, a config.json, a name in the
+Hugging Face cache (org/name), or hf://org/name on its hub"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,12 +13,13 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from transformulary.cli import MODEL_HELP
-from transformulary.errors import CheckpointError, require
+from transformulary.cli import FORMAT_HELP, MODEL_HELP
+from transformulary.errors import CheckpointError, ConfigError, require
 
 if TYPE_CHECKING:
     from transformulary.generate import Continuation
     from transformulary.models import Loaded
+    from transformulary.tokens import Tokenizer
 
 #: How many tokens are generated at most where nobody says.
 TOKENS = 200
@@ -29,6 +30,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL", help=MODEL_HELP)
     add("--prompt", default="", metavar="TEXT", help="the text to continue (default: '', the beginning of a text)")
+    add(
+        "--chat",
+        action="store_true",
+        help="the prompt is a message: the model's chat template is put around it (default: no)",
+    )
+    add("--system", metavar="TEXT", help="with --chat: a message of the role system before it (default: none)")
     add("--tokens", type=int, metavar="N", help=f"how many tokens to generate at most (default: {TOKENS})")
     add(
         "--temperature",
@@ -43,6 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="only the most probable tokens that together have probability P (default: 1, all)",
     )
+    add("--format", metavar="FORMAT", help=FORMAT_HELP)
     add("--seed", type=int, metavar="N", help="makes the text repeatable (default: different every time)")
     add("--stop", action="append", default=[], metavar="S", help="end before this text; up to 4 times (default: none)")
     add(
@@ -63,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     require("torch", "torch", "generating text")
     from transformulary import models
 
-    continuation = _continuation(models.load(args.model), args)
+    continuation = _continuation(models.load(args.model, args.format), args)
     pieces = []
     for piece in continuation:
         pieces.append(piece)
@@ -74,13 +82,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _continuation(loaded: "Loaded", args: argparse.Namespace) -> "Continuation":
+    from transformulary import models
     from transformulary.formats import Defaults
     from transformulary.generate import Continuation, Sampling
+    from transformulary.tokens import why_none
 
+    if args.system is not None and not args.chat:
+        raise ConfigError("--system is a message; say --chat as well.")
     if loaded.tokenizer is None:
-        raise CheckpointError(
-            f"{args.model} has no tokenizer.json, so a text has no token ids. Put it beside the model."
-        )
+        raise CheckpointError(why_none(loaded.described))
     N_V, where = loaded.model.config.N_V, f"{args.model}/generation_config.json"
     defaults = Defaults.read(loaded.generation, N_V, where)
     ell_gen = TOKENS if defaults.ell_gen is None else defaults.ell_gen
@@ -88,9 +98,9 @@ def _continuation(loaded: "Loaded", args: argparse.Namespace) -> "Continuation":
     given = {"tau": args.temperature, "top_k": args.top_k, "top_p": args.top_p}
     sampling = Sampling(**vars(defaults.filters) | {name: value for name, value in given.items() if value is not None})
     continuation = Continuation(
-        loaded.model,
+        models.decoder(loaded),
         loaded.tokenizer,
-        args.prompt,
+        _conversation(loaded.tokenizer, args) if args.chat else args.prompt,
         ell_gen,
         sampling,
         seed=args.seed,
@@ -101,6 +111,15 @@ def _continuation(loaded: "Loaded", args: argparse.Namespace) -> "Continuation":
     )
     _note(loaded, len(continuation.prompt) + ell_gen)
     return continuation
+
+
+def _conversation(tokenizer: "Tokenizer", args: argparse.Namespace) -> list[int]:
+    from transformulary.tokens import chat
+
+    if args.bos is not None:
+        raise ConfigError("--bos and --no-bos say how a text begins; with --chat the model's chat template says it.")
+    messages = [("system", args.system)] if args.system is not None else []
+    return chat(tokenizer, [{"role": role, "content": text} for role, text in [*messages, ("user", args.prompt)]])
 
 
 def _note(loaded: "Loaded", ell: int) -> None:

@@ -63,8 +63,8 @@ def run(args: argparse.Namespace) -> int:
     x = _tokens(described, args) if args.tokens is None else args.tokens
     about = {"model": args.model, "model_type": described.format.model_type}
     index = trace(
-        oracle.lazy_theta(described.config, theta_stored(described)),
-        described.config,
+        oracle.lazy_theta(described.decoder, theta_stored(described)),
+        described.decoder,
         x,
         args.out,
         at=["**"] if args.all else args.at,

@@ -330,10 +330,17 @@ def make_tokenizer(options: DataOptions, texts: list[str]) -> Tokenizer:
     if options.tokenizer not in LEARNED:
         if not Path(options.tokenizer).exists():
             raise ConfigError(f"tokenizer = {options.tokenizer!r} is no folder, and none of {', '.join(LEARNED)}.")
-        return Tokenizer.load(options.tokenizer)
+        return _lossless(Tokenizer.load(options.tokenizer), options.tokenizer)
     if options.tokenizer == "bytepairs":
         texts = [piece.text for piece in split(texts, options.held_out)[0]]
     return Tokenizer.train(options.tokenizer, texts, options.vocabulary or None)
+
+
+def _lossless(tokenizer: Tokenizer, where: str) -> Tokenizer:
+    """Raises ConfigError for a vocabulary that training does not store."""
+    if "tokenizer.json" not in tokenizer.files():
+        raise ConfigError(f"tokenizer = {where!r} holds a SentencePiece model; training takes a tokenizer.json.")
+    return tokenizer
 
 
 class Stop:

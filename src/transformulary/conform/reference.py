@@ -76,11 +76,12 @@ def reference(against: Any, seed: int = 0) -> Reference:
         if Path(against).exists():
             raise
         raise CheckpointError(f"{error} Without a checkpoint, take one of {', '.join(PRESETS)}.") from None
-    config, array = theta_source(source)
+    described = describe(source)
+    config, (_, array) = described.decoder, theta_source(source)
     theta = theta_from(config, array)
     if strange := next((name for name, numbers in theta.items() if not np.isfinite(numbers).all()), ""):
         raise CheckpointError(f"{against}: {damaged(strange)}")
-    tokenizer = load_tokenizer(describe(source))
+    tokenizer = load_tokenizer(described)
     folder = source.path if source.path.suffix == ".gguf" else source.folder
     return Reference(str(against), config, theta, tokenizer, folder)
 

@@ -15,22 +15,28 @@ from transformulary.formats.folder import (
     theta_source,
     theta_stored,
     understood,
+    written_as,
 )
-from transformulary.formats.format import Format, Key, Origin, Rule, Transposed, unwrapped
+from transformulary.formats.format import Format, Key
 from transformulary.formats.generation import Defaults
 from transformulary.formats.header import Entry, read_floats, read_header, read_metadata
 from transformulary.formats.names import TIED, apart, member, parts, place, shapes
-from transformulary.formats.sources import Source, Stored, open_source
+from transformulary.formats.rules import Head, Origin, Rule, Transposed, classes, unwrapped
+from transformulary.formats.sources import INDEX, READERS, Source, Stored, is_copied, open_source
 from transformulary.formats.strict import read_json
+from transformulary.formats.users import named_format
 
 __all__ = [
     "FORMATS",
+    "INDEX",
     "READABLE",
+    "READERS",
     "TIED",
     "Defaults",
     "Described",
     "Entry",
     "Format",
+    "Head",
     "Key",
     "Origin",
     "Rule",
@@ -39,10 +45,13 @@ __all__ = [
     "Transposed",
     "apart",
     "assumed",
+    "classes",
     "config_of",
     "describe",
     "format_for",
+    "is_copied",
     "member",
+    "named_format",
     "open_source",
     "parts",
     "place",
@@ -56,4 +65,5 @@ __all__ = [
     "theta_stored",
     "understood",
     "unwrapped",
+    "written_as",
 ]

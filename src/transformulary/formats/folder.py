@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, dataclass, fields
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformulary.errors import CheckpointError
+from transformulary.errors import CheckpointError, ConfigError
 from transformulary.formats.bert import BERT
-from transformulary.formats.format import Format, Origin
+from transformulary.formats.format import Format
 from transformulary.formats.gguf_models import GGUF_GPT2, GGUF_LLAMA
 from transformulary.formats.gpt2 import GPT2
 from transformulary.formats.gpt_neo import GPT_NEO
@@ -19,10 +19,13 @@ from transformulary.formats.llama import LLAMA
 from transformulary.formats.marian import MARIAN
 from transformulary.formats.mistral import MISTRAL
 from transformulary.formats.names import TIED, member, place
+from transformulary.formats.nanogpt import NANOGPT
 from transformulary.formats.native import NATIVE
 from transformulary.formats.qwen2 import QWEN2, QWEN3
-from transformulary.formats.sources import Source, config_file, open_source
+from transformulary.formats.rules import Head, Origin, classes, unwrapped
+from transformulary.formats.sources import Source, config_file, holds_config, open_source
 from transformulary.formats.strict import read_json
+from transformulary.formats.t5 import T5
 from transformulary.paper import Config, DTransformerConfig
 
 if TYPE_CHECKING:
@@ -30,13 +33,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: In the order of preference: a model is saved in the first format that can express its config.
-FORMATS = (GPT2, GPT_NEO, LLAMA, MISTRAL, QWEN2, QWEN3, NATIVE)
+FORMATS = (GPT2, GPT_NEO, LLAMA, MISTRAL, QWEN2, QWEN3, BERT, MARIAN, T5, *NATIVE)
 #: Those that can be read.
-READABLE = (*FORMATS, GGUF_GPT2, GGUF_LLAMA)
+READABLE = (*FORMATS, NANOGPT, GGUF_GPT2, GGUF_LLAMA)
+#: What a config calls the list of those tensors of which it depends whether they are there.
+STORED = "stored"
 #: No size but the number of layers is larger.
 MOST_ELEMENTS = 10**9
-#: Those whose config can be read, and their weights not yet.
-DESCRIBED = (BERT, MARIAN)
 #: Formats near to these, and the line that we have no place for.
 REFUSED = {
     "gemma": "norms that multiply by 1 + gamma",
@@ -52,7 +55,37 @@ class Described:
 
     source: Source
     format: Format
-    config: DTransformerConfig
+    config: Config
+
+    @cached_property
+    def head(self) -> Head | None:
+        """What stands on top of the layers, where the format says that files differ in it."""
+        return self.format.head(self.source.tensors)
+
+    @property
+    def decoder(self) -> DTransformerConfig:
+        """The config of a decoder.  Raises CheckpointError where the model is another."""
+        if isinstance(self.config, DTransformerConfig):
+            return self.config
+        raise CheckpointError(f"{self.source.path} holds a {self.format.model_type}, which is no decoder.")
+
+    @property
+    def N_C(self) -> int:
+        """The number of classes, of a model that gives those."""
+        return classes(self.source.tensors, self.head)
+
+    def kept(self) -> Iterator[tuple[str, str]]:
+        """(name to be saved under, name in the file) of what is saved as it was: parts that we compute nothing with."""
+        used = self.format.used(self.config, self.head)
+        for name in self.source.tensors:
+            if self.format.spare(self.format.full(name, used), used, self.format.unused):
+                yield unwrapped(name), name
+
+    @property
+    def prefixed(self) -> bool:
+        """Whether the names in the file have the prefix that they may lack."""
+        prefix = self.format.prefix
+        return any(unwrapped(origin.name).startswith(prefix) for origin in self.plan.values())
 
     @property
     def dtype(self) -> str:
@@ -65,16 +98,18 @@ class Described:
         return self.format.plan(self.config, self.source.tensors, self.source.path)
 
 
-def describe(where: str | Path | Source) -> Described:
+def describe(where: str | Path | Source, form: Format | None = None) -> Described:
     """Open a checkpoint and read its config.
+
+    Args:
+        where: what `open_source` finds, or has found.
+        form: the tables by which it is read; None takes those of the model_type that its config says.
 
     Raises CheckpointError: there is none (`open_source`), its model_type is unknown, or its config has a key without
     a rule, a value that we do not compute, or impossible sizes.
     """
-    source = where if isinstance(where, Source) else open_source(where)
-    form, config = understood(source.config, source.config_path)
-    if not isinstance(config, DTransformerConfig):
-        raise CheckpointError(f"{source.path}: the weights of {form.model_type} are not read yet, only its config.")
+    source = where if isinstance(where, Source) else open_source(where, needs_config=form is None)
+    form, config = understood(source.config, source.config_path, source.tensors, form)
     return Described(source, form, config)
 
 
@@ -104,43 +139,71 @@ def assumed(where: str | Path) -> dict[str, Any]:
     Raises CheckpointError as `config_of` does.
     """
     file, theirs, form, config = _described(where)
-    return {} if file.suffix == ".gguf" else form.assumed(theirs, config)
+    return {} if holds_config(file) else form.assumed(theirs, config)
 
 
 def _described(where: str | Path) -> tuple[Path, dict[str, Any], Format, Config]:
     """The file that says a config, what stands there, by which tables it is read, and the config."""
     file = config_file(where)
-    if file.suffix == ".gguf":
+    if holds_config(file):
         found = describe(file)
         return file, found.source.config, found.format, found.config
     theirs = read_json(file)
     return file, theirs, *understood(theirs, file)
 
 
-def understood(theirs: dict[str, Any], file: object) -> tuple[Format, Config]:
-    """The format and the config that their config.json describes; `file` is named in errors.
+def understood(
+    theirs: dict[str, Any], file: object, stored: Iterable[str] = (), form: Format | None = None
+) -> tuple[Format, Config]:
+    """The format and the config that their config.json describes.
+
+    Args:
+        theirs: its content.
+        file: named in errors.
+        stored: the tensors that are there; none where only the config is known.
+        form: as for `describe`.
 
     Raises CheckpointError as `describe` does.
     """
     kind = theirs.get("model_type")
-    form = next((known for known in READABLE + DESCRIBED if known.model_type == kind), None)
-    if isinstance(kind, str) and kind in REFUSED:
+    form = form or next((known for known in READABLE if known.model_type == kind), None)
+    if form is None and isinstance(kind, str) and kind in REFUSED:
         raise CheckpointError(f"{file}: {kind} has {REFUSED[kind]}, which we do not compute.")
     if form is None:
-        readable = ", ".join(known.model_type for known in READABLE + DESCRIBED)
-        raise CheckpointError(f"{file}: model_type = {kind!r} is none of those that can be read: {readable}.")
+        readable = ", ".join(known.model_type for known in READABLE)
+        raise CheckpointError(
+            f"{file}: model_type = {kind!r} is none of those that can be read: {readable}. Convert it with tables of "
+            f"your own, or say --format where it is one of these."
+        )
+    seen = sorted({unwrapped(name) for name in stored} & form.sees)
     try:
-        return form, form.read_config(theirs)
+        return form, form.read_config(theirs | ({STORED: seen} if stored and form.sees else {}))
     except (ValueError, RecursionError) as error:  # ConfigError, or a value too long or too deep to be shown
         raise CheckpointError(f"{file}: {error}") from None
 
 
-def format_for(config: DTransformerConfig) -> Format:
+def format_for(config: Config) -> Format:
     """The first format that reads back exactly this config from what it writes; our own always does."""
     return next(known for known in FORMATS if known.expresses(config))
 
 
-def theta_source(source: Source) -> tuple[DTransformerConfig, Callable[[str, str], NDArray[np.float64]]]:
+def written_as(described: Described, config: Config, to: str | None = None) -> Format:
+    """The format in which a checkpoint is saved: `to`, or the one that it has, or the first that can say the same.
+
+    Raises ConfigError: there is no format `to` that is written, or it cannot express the config.
+    """
+    if to is None:
+        own = described.format
+        return own if own in FORMATS and own.expresses(config) else format_for(config)
+    form = next((known for known in FORMATS if known.model_type == to), None)
+    if form is None:
+        raise ConfigError(f"no format {to!r} is written, only {', '.join(known.model_type for known in FORMATS)}.")
+    if why := form.lacks(config):
+        raise ConfigError(f"{described.source.path} cannot be written as {to}: {why}")
+    return form
+
+
+def theta_source(source: Source) -> tuple[Config, Callable[[str, str], NDArray[np.float64]]]:
     """What the oracle needs of a checkpoint, each array read when it is asked for.
 
     Returns the config and `array(name, shape)`, which gives the array of theta that `Theta.items` calls `name`
@@ -172,18 +235,27 @@ def reader(described: Described) -> Callable[[str], NDArray[Any]]:
     plan = described.plan
     _check_twins(described, plan)
     stored = lru_cache(maxsize=3)(described.source.array)  # every head asks for its part of W_q, W_k and W_v
-    return lambda name: plan[name].load(stored(plan[name].name), described.config)
+
+    def read(name: str) -> NDArray[Any]:
+        if name not in plan:
+            gives = described.head.gives if described.head else "something else"
+            raise CheckpointError(f"{described.source.path} has no {name}: it is a model that gives {gives}.")
+        return plan[name].load(stored(plan[name].name), described.config)  # type: ignore[no-any-return]
+
+    return read
 
 
 def _check_twins(described: Described, plan: dict[str, Origin]) -> None:
-    """Raises CheckpointError where the config says that two tensors are one, and the file has them apart."""
+    """Raises CheckpointError where the config, or the format, says that two tensors are one, and the file differs."""
     import numpy as np
 
-    for twin, original in TIED.items():
-        if described.config.tied and twin in plan:
-            one, other = plan[twin].name, plan[original].name
-            if not np.array_equal(described.source.array(one), described.source.array(other)):
-                raise CheckpointError(
-                    f"{described.source.path}: {one} and {other} differ, and the config says that they are tied: "
-                    f"which of them is W_u is anyone's guess."
-                )
+    source, bare = described.source, {unwrapped(name): name for name in described.source.tensors}
+    copies = described.format.copies.items() if described.config.tied else ()
+    pairs = [(bare[a], bare[b]) for a, b in copies if a in bare and b in bare]
+    pairs += [(plan[a].name, plan[b].name) for a, b in TIED.items() if described.config.tied and a in plan]
+    for one, other in pairs:
+        if not np.array_equal(source.array(one), source.array(other)):
+            raise CheckpointError(
+                f"{source.path}: {one} and {other} differ, and the config says that they are tied: "
+                f"which of them is meant is anyone's guess."
+            )

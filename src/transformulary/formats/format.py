@@ -9,19 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import Any
 
 from transformulary.errors import CheckpointError, ConfigError
-from transformulary.formats.names import TIED, Shape, shapes
+from transformulary.formats.names import TIED, shapes
+from transformulary.formats.rules import (
+    LAYERS,
+    SHAPES,
+    Head,
+    Origin,
+    Rule,
+    check_names,
+    check_stored,
+    classes,
+    like,
+    unwrapped,
+)
 from transformulary.formats.sources import Stored
 from transformulary.paper import Config, DTransformerConfig
-
-#: What wrappers of a module (parallel training, compilation) put into the names of its tensors.
-WRAPPERS = ("module.", "_orig_mod.")
-#: The types in which parameters may be stored.
-FLOATS = ("F64", "F32", "F16", "BF16")
-
 
 #: The default of a key that must be there.
 NEEDED = object()
@@ -87,72 +92,6 @@ def flag(theirs: dict[str, Any], name: str) -> bool:
     return bool(given)
 
 
-class Operation(Protocol):
-    """A reversible change of one tensor on its way between their file and our model; `c` is the model's config."""
-
-    def shape(self, ours: Shape) -> Shape:
-        """The shape that they store."""
-
-    def load(self, tensor: Any, c: DTransformerConfig) -> Any: ...
-
-    def save(self, tensor: Any, c: DTransformerConfig) -> Any: ...
-
-
-@dataclass(frozen=True)
-class Transposed:
-    """They store (in, out), we (out, in)."""
-
-    def shape(self, ours: Shape) -> Shape:
-        return ours[::-1]
-
-    def load(self, tensor: Any, c: DTransformerConfig) -> Any:
-        return tensor.T
-
-    save = load
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One of their tensors and what it is of ours: one, or several one above another; {l} is the layer, from 0."""
-
-    theirs: str
-    ours: str | tuple[str, ...]
-    operations: tuple[Operation, ...] = ()
-
-    def at(self, l: int) -> tuple[str, tuple[str, ...]]:
-        """(their name, our names) in one layer."""
-        ours = (self.ours,) if isinstance(self.ours, str) else self.ours
-        return self.theirs.format(l=l), tuple(name.format(l=l) for name in ours)
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where one of our tensors is stored: the name in the file, and how it becomes ours.
-
-    shape  of what is stored there, in our layout
-    rows   of it that are this tensor
-    """
-
-    name: str
-    operations: tuple[Operation, ...]
-    shape: Shape
-    rows: slice
-
-    def load(self, tensor: Any, c: DTransformerConfig) -> Any:
-        """Ours, from what is stored: a view where the operations allow it."""
-        for operation in self.operations:
-            tensor = operation.load(tensor, c)
-        return tensor[self.rows]
-
-    @property
-    def stored(self) -> Shape:
-        """The shape that the file must have."""
-        shape = self.shape
-        for operation in reversed(self.operations):
-            shape = operation.shape(shape)
-        return shape
-
-
 @dataclass(frozen=True)
 class Format:
     """One published format.
@@ -163,10 +102,14 @@ class Format:
     required    their keys that change the mathematics, and the only value that we compute
     harmless    their keys that change no number of a forward pass
     weights     their tensors
+    heads       what may stand on top of the layers; the first whose mark is stored does
+    copies      their tensors that, where they are stored too, are another one
+    unused      patterns of stored parameters that we compute nothing with
     buffers     patterns of stored tensors that are no parameters
     prefix      what their names may begin with, or not
+    sees        tensors on whose presence the config depends: "stored" in what `keys` read lists those that there are
     writes      further keys of a config.json that we write
-    kind        the class of its configs; only the weights of decoders are read so far
+    kind        the class of its configs
     """
 
     model_type: str
@@ -175,8 +118,12 @@ class Format:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     required: Mapping[str, Any] = field(default_factory=dict)
     harmless: frozenset[str] = frozenset()
+    heads: tuple[Head, ...] = ()
+    copies: Mapping[str, str] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
     buffers: tuple[str, ...] = ()
     prefix: str = ""
+    sees: frozenset[str] = frozenset()
     writes: Mapping[str, Any] = field(default_factory=dict)
     kind: type[Config] = DTransformerConfig
 
@@ -215,26 +162,45 @@ class Format:
         written = {name: value for key in self.keys for name, value in _written(key, config.to_dict()).items()}
         return {name: value for name, value in written.items() if name not in theirs and value is not None}
 
-    def write_config(self, config: DTransformerConfig) -> dict[str, Any]:
+    def write_config(self, config: Config) -> dict[str, Any]:
         """Their config.json for this config, which `expresses` allows."""
         ours, theirs = config.to_dict(), {"model_type": self.model_type, **self.writes}
         for key in self.keys:
             theirs |= _written(key, ours)
         return theirs
 
-    def expresses(self, config: DTransformerConfig) -> bool:
+    def expresses(self, config: Config) -> bool:
         """True where what would be written reads back as the same config."""
-        try:
-            return self.read_config(self.write_config(config)) == config
-        except ConfigError:
-            return False
+        return self.lacks(config) is None
 
-    def origins(self, config: DTransformerConfig) -> Iterator[tuple[str, Origin]]:
+    def lacks(self, config: Config) -> str | None:
+        """What of a config the format has no words for; None if it has them all."""
+        if not isinstance(config, self.kind):
+            return f"it has no words for a {type(config).__name__}."
+        try:
+            again = self.read_config(self.write_config(config)).to_dict()
+        except ConfigError as error:
+            return str(error)
+        ours = config.to_dict()
+        lost = [name for name in ours if ours[name] != again[name]]
+        return f"it has no word for {lost[0]} = {ours[lost[0]]!r}, only for {again[lost[0]]!r}." if lost else None
+
+    def kept(self, theirs: dict[str, Any], other: Format) -> dict[str, Any]:
+        """The keys of a config.json that change no number, as far as the format in which it is saved knows them."""
+        anew = WRITTEN_ANEW - {"architectures"} if other is self else WRITTEN_ANEW
+        names = self.harmless & other.harmless - anew | OUR_KEYS - {"model_type"}
+        return {name: value for name, value in theirs.items() if name in names}
+
+    def head(self, stored: Iterable[str]) -> Head | None:
+        """The head of a model by what its file holds; None where the format knows only one kind of model."""
+        names = {unwrapped(name) for name in stored}
+        return next((h for h in self.heads if not h.mark or any(like(name, h.mark) for name in names)), None)
+
+    def origins(self, config: Config, head: Head | None = None, N_C: int = 1) -> Iterator[tuple[str, Origin]]:
         """(one of our names, where the table says that it is stored), for every tensor that the model has."""
-        ours = shapes(config)
-        for rule in self.weights:
-            for l in range(config.L if "{l}" in rule.theirs else 1):
-                theirs, names = rule.at(l)
+        ours = shapes(config) if head is None else SHAPES[head.gives](config, N_C)
+        for rule in (*self.weights, *(head.weights if head else ())):
+            for theirs, names in rule.everywhere(config):
                 begin, heights = 0, [ours[name][0] for name in names if name in ours]
                 for name, height in zip(names if heights else (), heights, strict=True):
                     rows, whole = slice(begin, begin + height), (sum(heights), *ours[name][1:])
@@ -242,13 +208,12 @@ class Format:
                     begin += height
 
     def stored(
-        self, config: DTransformerConfig, tensors: Mapping[str, Any], joined: Callable[[list[Any]], Any]
+        self, config: Config, tensors: Mapping[str, Any], joined: Callable[[list[Any]], Any]
     ) -> Iterator[tuple[str, Any]]:
         """(their name, tensor) of what a file holds: one copy of what is tied.  `joined` stacks tensors of ours."""
         twins = TIED if config.tied else {}
-        for rule in self.weights:
-            for l in range(config.L if "{l}" in rule.theirs else 1):
-                theirs, names = rule.at(l)
+        for rule in (*self.weights, *(rule for head in self.heads for rule in head.weights)):
+            for theirs, names in rule.everywhere(config):
                 found = [tensors[name] for name in names if name in tensors and name not in twins]
                 if found:
                     tensor = found[0] if len(found) == 1 else joined(found)
@@ -256,7 +221,7 @@ class Format:
                         tensor = operation.save(tensor, config)
                     yield theirs, tensor
 
-    def plan(self, config: DTransformerConfig, stored: Mapping[str, Stored], file: object) -> dict[str, Origin]:
+    def plan(self, config: Config, stored: Mapping[str, Stored], file: object) -> dict[str, Origin]:
         """{our name: where to find it in the file}, for every tensor of the model; a twin only if it is stored.
 
         Args:
@@ -267,36 +232,63 @@ class Format:
         Raises:
             CheckpointError: a tensor is missing, extra, stored twice, mis-shaped, or not floating point.
         """
-        if config.L > len(stored):
+        L = max(getattr(config, name, 0) for name in LAYERS.values())
+        if L > len(stored):
             raise CheckpointError(
-                f"{file} has {len(stored)} tensors, and its config describes {config.L} layers: they do not belong "
+                f"{file} has {len(stored)} tensors, and its config describes {L} layers: they do not belong "
                 f"together, or one of them is damaged."
             )
-        planned = dict(self.origins(config))
-        names = self._names(stored, {origin.name for origin in planned.values()}, file)
+        head = self.head(stored)
+        planned = dict(self.origins(config, head, classes(stored, head)))
+        names = self.names(stored, file, self.used(config, head))
         twins = TIED if config.tied else {}  # need not be stored
         planned = {name: origin for name, origin in planned.items() if name not in twins or origin.name in names}
-        _check_names({origin.name for origin in planned.values()}, names, file)
+        check_names({origin.name for origin in planned.values()}, names, file)
         found = {name: replace(origin, name=names[origin.name]) for name, origin in planned.items()}
-        _check_stored(found, stored, file)
+        check_stored(found, stored, file)
         return found
 
-    def _names(self, stored: Iterable[str], known: set[str], file: object) -> dict[str, str]:
-        """{the table's name: the name in the file}, without wrappers, with the prefix that the file may lack."""
+    def used(self, config: Config, head: Head | None) -> list[str]:
+        """The tensors, {l} being the layer, that a model with this config and head may have."""
+        rules = (*self.weights, *(head.weights if head else ()))
+        return [rule.theirs for rule in rules if rule.holds(config)]
+
+    def names(self, stored: Iterable[str], file: object, used: list[str]) -> dict[str, str]:
+        """{the table's name: the name in the file} of what is no buffer and not unused; a copy may stand alone.
+
+        Names are without wrappers, and with the prefix that a file may lack.  Raises CheckpointError where two tensors
+        have one name.
+        """
         names: dict[str, str] = {}
         for name in stored:
-            bare = unwrapped(name)
-            full = bare if bare in known or bare.startswith(self.prefix) else self.prefix + bare
+            full = self.full(name, used)
             if full in names:
                 raise CheckpointError(
                     f"{file}: {names[full]} and {name} are both {full}: only one of them can be meant."
                 )
             names[full] = name
-        return {full: name for full, name in names.items() if not any(fnmatchcase(full, p) for p in self.buffers)}
+        for copy, original in self.copies.items():
+            if copy in names and copy not in used:
+                names.setdefault(original, names.pop(copy))
+        spare = (*self.buffers, *self.unused)
+        return {full: name for full, name in names.items() if not self.spare(full, used, spare)}
+
+    def full(self, name: str, used: Iterable[str]) -> str:
+        """The table's name of a stored tensor."""
+        bare = unwrapped(name)
+        known = (*used, *self.copies, *self.unused)
+        whole = bare.startswith(self.prefix) or any(like(bare, pattern) for pattern in known)
+        return bare if whole else self.prefix + bare
+
+    def spare(self, full: str, used: Iterable[str], patterns: Iterable[str]) -> bool:
+        """Whether a tensor is meant by one of the patterns, and by no rule."""
+        return any(like(full, p) for p in patterns) and not any(like(full, p) for p in used)
 
 
 #: What we add to any format's config.json: facts about the folder, none about the mathematics.
 OUR_KEYS = frozenset({"model_type", "transformulary"})
+#: What is said of the parameters as they are saved.
+WRITTEN_ANEW = frozenset({"architectures", "dtype", "torch_dtype"})
 
 
 def _fields(key: Key | Keys, theirs: dict[str, Any]) -> dict[str, Any]:
@@ -317,43 +309,3 @@ def _written(key: Key | Keys, ours: dict[str, Any]) -> dict[str, Any]:
 
 def _theirs(key: Key | Keys) -> tuple[str, ...]:
     return key.theirs if isinstance(key, Keys) else (key.theirs,)
-
-
-def unwrapped(name: str) -> str:
-    """The name without what wrappers of a module have put in."""
-    for wrapper in WRAPPERS:
-        while name.startswith(wrapper) or f".{wrapper}" in name:
-            name = name.removeprefix(wrapper).replace(f".{wrapper}", ".")
-    return name
-
-
-def _check_names(wanted: set[str], names: dict[str, str], file: object) -> None:
-    missing, extra = sorted(wanted - set(names)), sorted(set(names) - wanted)
-    if missing:
-        near = get_close_matches(missing[0], extra, 1, cutoff=0.8)
-        hint = f" It has {names[near[0]]}, which nothing needs: is it misspelt?" if near else ""
-        raise CheckpointError(f"{file} lacks {_some(missing)}, which the model needs.{hint}")
-    if extra:
-        near = get_close_matches(extra[0], wanted, 1, cutoff=0.8)
-        hint = f" The nearest name that has one is {near[0]}." if near else ""
-        raise CheckpointError(f"{file} has {_some([names[e] for e in extra])}, for which there is no rule.{hint}")
-
-
-def _check_stored(planned: dict[str, Origin], stored: Mapping[str, Stored], file: object) -> None:
-    kinds: dict[str, str] = {}
-    for name, origin in planned.items():
-        tensor = stored[origin.name]
-        if tensor.shape != origin.stored:
-            raise CheckpointError(f"{file}: {origin.name} has shape {tensor.shape}; {name} needs {origin.stored}.")
-        if tensor.dtype not in FLOATS:
-            raise CheckpointError(
-                f"{file}: {origin.name} holds {tensor.dtype}; a parameter is one of {', '.join(FLOATS)}."
-            )
-        kinds.setdefault(tensor.dtype, origin.name)
-    if len(kinds) > 1:
-        told = ", ".join(f"{name} in {kind}" for kind, name in kinds.items())
-        raise CheckpointError(f"{file} mixes precisions ({told}), and a model computes in one.")
-
-
-def _some(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more tensors"

@@ -51,7 +51,7 @@ def read(path: Path) -> Source:
                 f"{path} and the other {count - 1} files hold {len(tensors)} tensors, and the first says "
                 f"{fields.get('split.tensors.count')}: they do not belong together."
             )
-    return Source(path, path.parent, _config(fields, tensors), tensors, vocabulary)
+    return Source(path, path, _config(fields, tensors), tensors, vocabulary)
 
 
 def _parts(path: Path, count: int) -> list[Path]:
@@ -83,7 +83,7 @@ def _read(path: Path) -> tuple[Fields, dict[str, Stored], Callable[[], Fields]]:
 
     def vocabulary() -> Fields:
         with _damaged(path):
-            about = [name for name in reader.fields if name.startswith(VOCABULARY)]
+            about = [name for name in reader.fields if name.startswith("tokenizer.")]
             return {name.removeprefix(VOCABULARY): reader.fields[name].contents() for name in about}
 
     return fields, {tensor.name: _stored(path, tensor) for tensor in reader.tensors}, vocabulary

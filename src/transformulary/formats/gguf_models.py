@@ -7,10 +7,11 @@ from math import log, pi
 from typing import Any
 
 from transformulary.errors import ConfigError
-from transformulary.formats.format import Format, Key, Keys, Rule
+from transformulary.formats.format import Format, Key, Keys
 from transformulary.formats.llama import FIXED
 from transformulary.formats.names import JOINT, Shape
-from transformulary.paper import DTransformerConfig
+from transformulary.formats.rules import Rule
+from transformulary.paper import Config
 
 
 def unwritten(ours: dict[str, Any]) -> dict[str, Any]:
@@ -30,11 +31,11 @@ class Neighbours:
     def shape(self, ours: Shape) -> Shape:
         return ours
 
-    def load(self, tensor: Any, c: DTransformerConfig) -> Any:
+    def load(self, tensor: Any, c: Config) -> Any:
         H = getattr(c, self.heads)
         return tensor.reshape(H, len(tensor) // H // 2, 2, -1).swapaxes(1, 2).reshape(tensor.shape)
 
-    def save(self, tensor: Any, c: DTransformerConfig) -> Any:
+    def save(self, tensor: Any, c: Config) -> Any:
         H = getattr(c, self.heads)
         return tensor.reshape(H, 2, len(tensor) // H // 2, -1).swapaxes(1, 2).reshape(tensor.shape)
 

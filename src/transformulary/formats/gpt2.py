@@ -1,7 +1,8 @@
 """GPT-2 as published by OpenAI and stored by `transformers`: Algorithm 10 with tanh-GELU, eps and a tied W_u."""
 
-from transformulary.formats.format import Format, Key, Rule, Transposed
+from transformulary.formats.format import Format, Key
 from transformulary.formats.names import JOINT
+from transformulary.formats.rules import Rule, Transposed
 
 #: What `transformers` calls a function; the first name of each is written.
 ACTIVATIONS = {

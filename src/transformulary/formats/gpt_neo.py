@@ -6,8 +6,9 @@ from typing import Any
 
 from transformulary.errors import ConfigError
 from transformulary.formats import gpt2
-from transformulary.formats.format import Format, Key, Keys, Rule
+from transformulary.formats.format import Format, Key, Keys
 from transformulary.formats.layers import MOST, checked, cycle, listed, width, windowed
+from transformulary.formats.rules import Rule
 from transformulary.paper import Local
 
 KINDS = ("global", "local")

@@ -7,8 +7,9 @@ from typing import Any
 
 from transformulary.errors import ConfigError
 from transformulary.formats import gpt2
-from transformulary.formats.format import Format, Key, Keys, Rule, flag
+from transformulary.formats.format import Format, Key, Keys, flag
 from transformulary.formats.rope import ROPE
+from transformulary.formats.rules import Rule
 
 #: What no key can change.
 FIXED = {"norm": "rms_norm", "mlp": "gated", "positions": "rotary"}

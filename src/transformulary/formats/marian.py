@@ -1,17 +1,18 @@
-"""Marian as stored by `transformers`: Algorithm 8 with sinusoids in halves, scaled embeddings, eps and a bias b_u.
-
-Only its config is read so far.
-"""
+"""Marian as stored by `transformers`: Algorithm 8 with sinusoids in halves, scaled embeddings, eps and a bias b_u."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from transformulary.errors import ConfigError
 from transformulary.formats import gpt2
+from transformulary.formats.bert import modules
 from transformulary.formats.format import Format, Key, Keys
-from transformulary.paper import EDTransformerConfig
+from transformulary.formats.names import Shape
+from transformulary.formats.rules import Rule
+from transformulary.paper import Config, EDTransformerConfig
 
 
 def same(ours: str, default: int, *theirs: str) -> Keys:
@@ -73,11 +74,53 @@ HARMLESS = gpt2.HARMLESS | {
     "num_beams",
 }
 
+
+@dataclass(frozen=True)
+class Row:
+    """They store a vector as a matrix with one row."""
+
+    def shape(self, ours: Shape) -> Shape:
+        return (1, *ours)
+
+    def load(self, tensor: Any, c: Config) -> Any:
+        return tensor.reshape(-1)
+
+    def save(self, tensor: Any, c: Config) -> Any:
+        return tensor.reshape(1, -1)
+
+
+def layers(stack: str, norms: dict[str, str], *attentions: tuple[str, str]) -> dict[str, str]:
+    """The modules of a layer of BART's kind: their name -> ours."""
+    h, o = f"model.{stack}.layers.{{l}}.", f"{stack}.{{l}}."
+    mlp = (1, 2) if stack == "encoder" else (3, 4)
+    found = {f"{h}fc{k}": f"{o}mlp.W_mlp{n}" for k, n in enumerate(mlp, 1)}
+    for theirs, ours in attentions:
+        found |= {f"{h}{theirs}.{x}_proj": f"{o}{ours}.W_qkv.W_{x}" for x in "qkv"}
+        found |= {f"{h}{theirs}.out_proj": f"{o}{ours}.W_o"}
+    return found | {f"{h}{theirs}_layer_norm": f"{o}{ours}" for theirs, ours in norms.items()}
+
+
+SELF = ("self_attn", "attention")
+LAYERS = layers("encoder", {"self_attn": "norm_1", "final": "norm_2"}, SELF) | layers(
+    "decoder", {"self_attn": "norm_3", "encoder_attn": "norm_4", "final": "norm_5"}, SELF, ("encoder_attn", "cross")
+)
+WEIGHTS = (
+    Rule("model.shared.weight", "W_e.weight"),
+    *modules(LAYERS),
+    Rule("lm_head.weight", "W_u.weight"),
+    Rule("final_logits_bias", "W_u.bias", (Row(),)),
+)
+COPIES = {f"model.{stack}.embed_tokens.weight": "model.shared.weight" for stack in ("encoder", "decoder")}
+
 MARIAN = Format(
     "marian",
     keys=KEYS,
-    weights=(),
+    weights=WEIGHTS,
     fixed={"positions": "sinusoid_halves", "eps": 1e-5, "absent": []},
+    copies=COPIES,
+    buffers=("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"),
+    prefix="model.",
+    writes={"architectures": ["MarianMTModel"]},
     required=REQUIRED,
     harmless=HARMLESS,
     kind=EDTransformerConfig,

@@ -1,9 +1,12 @@
-"""pytorch_model.bin: the one kind of file that only PyTorch reads, and only with `weights_only`."""
+"""What torch.save has written: the one kind of file that only PyTorch reads, and only with `weights_only`."""
 
 from __future__ import annotations
 
+import io
+import pickletools
 import zipfile
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -11,59 +14,116 @@ from typing import Any
 from numpy.typing import NDArray
 
 from transformulary.errors import CheckpointError, require
-from transformulary.formats.sources import Stored
+from transformulary.formats.programs import made
+from transformulary.formats.sources import Content, Stored
 
 #: What PyTorch calls the types of numbers -> what safetensors does.
 TYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16",
     "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
 }  # fmt: skip
+#: What tensors by their names are made of, storages besides.  PyTorch would allow more, bytearray(10**12) for one.
+ALLOWED = {"collections OrderedDict", "torch._utils _rebuild_tensor_v2", "torch._utils _rebuild_parameter"}
+#: A larger list of names is no model's; the numbers are beside it.
+MOST_BYTES = 2**26
+#: The pickles of a file from before PyTorch 1.6.
+OLD = ("its mark", "its version", "the machine", "the tensors", "the names of their numbers")
 
 
-def read(path: Path) -> dict[str, Stored]:
-    """{name: tensor} of a file that torch.save has written: mapped into memory, and no code in it is run.
+def read(path: Path) -> Content:
+    """{name: tensor} of a file that torch.save has written, and no code in it is run.
+
+    The numbers are mapped from the file into memory, unless it is from before PyTorch 1.6.
+
+    nanoGPT's ckpt.pt has its tensors in "model" and its config in "model_args"; what else it holds is left there.
 
     Raises:
-        CheckpointError: it is damaged, holds anything but named tensors, or is older than PyTorch 1.6.
+        CheckpointError: it is damaged, or holds anything but named tensors.
         MissingExtra: PyTorch is not installed.
     """
     require("torch", "torch", f"reading {path.name}")
     import torch
 
-    _check_size(path)
+    archive = zipfile.is_zipfile(path)
+    for program in _programs(path) if archive else _old_programs(path):
+        _check(path, program)
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=archive)
     except UnpicklingError:
-        raise CheckpointError(
-            f"{path} holds more than tensors, or is damaged: it is not read, no code is run."
-        ) from None
+        raise _refused(path) from None
     except Exception as error:  # a damaged file raises whatever its bytes happen to make of the reader
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise CheckpointError(f"{path} cannot be read as weights ({first}).") from None
+    config = None
+    if isinstance(content, dict) and isinstance(content.get("model_args"), dict) and "model" in content:
+        config = {**content["model_args"], "model_type": "nanogpt"}
+        content = content["model"]
     if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
         raise CheckpointError(f"{path} holds {type(content).__name__}, not tensors by their names.")
-    return {name: _stored(path, name, tensor) for name, tensor in content.items()}
+    return {name: _stored(path, name, tensor) for name, tensor in content.items()}, config
 
 
-def _check_size(path: Path) -> None:
-    """The archive's members are stored as they are, so they cannot be larger than the file."""
+def _refused(path: Path) -> CheckpointError:
+    return CheckpointError(f"{path} holds more than tensors, or is damaged: it is not read, no code is run.")
+
+
+def _programs(path: Path) -> Iterator[bytes]:
+    """The pickle in a zip archive, whose members are stored as they are: reading takes no more than the file's size.
+
+    Raises CheckpointError: it is packed, or no such archive.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
+            packed = any(m.compress_type != zipfile.ZIP_STORED for m in members)
+            packed = packed or sum(m.file_size for m in members) > path.stat().st_size
+            programs = [m for m in members if m.filename.endswith("data.pkl") and m.file_size <= MOST_BYTES]
+            program = archive.read(programs[0]) if len(programs) == 1 and not packed else b""
     except (zipfile.BadZipFile, ValueError, NotImplementedError):
-        raise CheckpointError(
-            f"{path} is damaged, or older than PyTorch 1.6 (2020): load it and save it again with today's PyTorch."
-        ) from None
-    if any(m.compress_type != zipfile.ZIP_STORED for m in members) or sum(m.file_size for m in members) > (
-        path.stat().st_size
-    ):
+        raise _refused(path) from None
+    if packed:
         raise CheckpointError(f"{path} is packed as torch.save never packs: it would take more memory than its size.")
+    yield program
+
+
+def _old_programs(path: Path) -> Iterator[bytes]:
+    """The pickles at the beginning of a file from before PyTorch 1.6; its numbers come after them."""
+    with path.open("rb") as file:
+        content = io.BytesIO(file.read(MOST_BYTES))
+    for _ in OLD:
+        begin = content.tell()
+        try:
+            deque(pickletools.genops(content), 0)
+        except Exception:  # a damaged file raises whatever its bytes happen to make of the reader
+            raise _refused(path) from None
+        yield content.getvalue()[begin : content.tell()]
+
+
+def _check(path: Path, program: bytes) -> None:
+    """Raises CheckpointError: a pickle makes anything but tensors, or claims more numbers than the file has bytes."""
+    numbers: dict[Any, int] = {}
+    try:
+        for kind, one in made(program):
+            if kind == "storage":
+                _, _, key, _, n, *_ = (member.value for member in one.value)
+                numbers[key] = int(n)
+            elif str(one.value) not in ALLOWED and not _is_storage(str(one.value)):
+                raise _refused(path)
+    except Exception:  # as above
+        raise _refused(path) from None
+    if sum(numbers.values()) > path.stat().st_size:
+        raise _refused(path)
+
+
+def _is_storage(what: str) -> bool:
+    module, _, name = what.partition(" ")
+    return module == "torch" and name.endswith("Storage")
 
 
 def _stored(path: Path, name: str, tensor: Any) -> Stored:
     import torch
 
-    if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided or tensor.is_quantized:
+    if not isinstance(tensor, torch.Tensor):
         raise CheckpointError(f"{path}: {name} is {type(tensor).__name__}, not a plain tensor.")
     dtype = TYPES.get(str(tensor.dtype).removeprefix("torch."))
     if dtype is None or tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():

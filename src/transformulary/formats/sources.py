@@ -1,18 +1,18 @@
-"""Where a checkpoint lies: a folder, one file, shards, a Hugging Face cache, a GGUF file.  No torch, no network.
+"""Where a checkpoint lies: a folder, one file, shards, a GGUF file, a Hugging Face cache or its hub.  No torch.
 
 Whatever it is, it becomes a `Source`: their config and their tensors, each read when it is asked for.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from transformulary.errors import CheckpointError
+from transformulary.formats import hub
 from transformulary.formats.header import read_header
 from transformulary.formats.strict import read_json
 
@@ -48,22 +48,22 @@ class Source:
     """A checkpoint as it lies on disk.
 
     path     what was found, for messages: the file, or the index of its shards
-    folder   where its other files are (the tokenizer's say)
-    config   their config.json; of a GGUF file its metadata
+    config_path  the file that says the config: config.json, or `path` itself where that holds it
+    config   their config.json; of a GGUF file its metadata, of nanoGPT's ckpt.pt its model_args
     tensors  their tensors by their names
     vocabulary  of a GGUF file: reads its metadata about tokens, by their names after `tokenizer.ggml.`
     """
 
     path: Path
-    folder: Path
+    config_path: Path
     config: dict[str, Any]
     tensors: Mapping[str, Stored]
     vocabulary: Callable[[], dict[str, Any]] | None = None
 
     @property
-    def config_path(self) -> Path:
-        """The file that says the config."""
-        return self.path if self.path.suffix == ".gguf" else self.folder / "config.json"
+    def folder(self) -> Path:
+        """Where its other files are, the tokenizer's say."""
+        return self.path.parent
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -80,7 +80,11 @@ class Source:
         return self.tensors[name].read()
 
 
-def read_safetensors(path: Path) -> dict[str, Stored]:
+#: What is in one file of parameters: the tensors, and the config where it holds that too.
+Content = tuple[dict[str, Stored], dict[str, Any] | None]
+
+
+def read_safetensors(path: Path) -> Content:
     """The tensors of one safetensors file, mapped into memory.  Raises CheckpointError as `read_header` does."""
     import numpy as np
 
@@ -98,7 +102,7 @@ def read_safetensors(path: Path) -> dict[str, Stored]:
     return {
         name: Stored(entry.dtype, entry.shape, reader(entry.begin, entry.end, entry.dtype, entry.shape))
         for name, entry in entries.items()
-    }
+    }, None
 
 
 def bfloat16(bits: Array) -> Array:
@@ -106,8 +110,8 @@ def bfloat16(bits: Array) -> Array:
     return (bits.astype("u4") << 16).view("f4")
 
 
-def read_pickled(path: Path) -> dict[str, Stored]:
-    """The tensors of a pytorch_model.bin."""
+def read_pickled(path: Path) -> Content:
+    """What torch.save has written: a pytorch_model.bin, or nanoGPT's ckpt.pt with its config."""
     from transformulary.formats.pickled import read
 
     return read(path)
@@ -122,78 +126,103 @@ def read_gguf(path: Path) -> Source:
 
 #: The second and later files of a split model.
 LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
-#: How the parameters of a folder may be stored, the preferred first, and who reads such a file.
-STORED = {"model.safetensors": read_safetensors, "pytorch_model.bin": read_pickled}
+#: The files beside the parameters that are the same whatever these are called: vocabulary, settings of generation.
+COPIED = re.compile(
+    r"(generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab|encoder|chat_template)\.json"
+    r"|(vocab|merges)\.txt|vocab\.bpe|chat_template\.jinja|[\w.]+\.(spm|model)"
+)
+#: How the index of shards ends.
+INDEX = ".index.json"
+#: How a folder calls its parameters, the preferred first.
+STORED = ("model.safetensors", "pytorch_model.bin", "ckpt.pt")
+#: Who reads a file of parameters.
 READERS = {".safetensors": read_safetensors, ".bin": read_pickled, ".pt": read_pickled, ".pth": read_pickled}
 
 
-def open_source(where: str | Path) -> Source:
-    """The checkpoint at a path, or in the Hugging Face cache under `org/name`.
+def open_source(where: str | Path, needs_config: bool = True) -> Source:
+    """The checkpoint at a path, in the Hugging Face cache under `org/name`, or on the hub at `hf://org/name`.
 
     Args:
         where: a folder with config.json and parameters (model.safetensors, pytorch_model.bin, either in shards with an
-            index, or one .gguf file, split or not); one file of parameters with config.json beside it; a .gguf file, or
-            any of those into which it was split; or the name of a model that was downloaded before.
+            index, or one .gguf file, split or not), or with nanoGPT's ckpt.pt; one file of parameters with config.json
+            beside it; a ckpt.pt; a .gguf file, or any of those into which it was split; the name of a model that was
+            downloaded before; or `hf://org/name`, which downloads it.
+        needs_config: a file of parameters without a config.json beside it is an error; else its config is empty.
 
     Raises:
         CheckpointError: nothing is there; a file is missing, damaged or no such file; the message names it.
-        MissingExtra: it needs PyTorch (pytorch_model.bin) or the gguf package.
+        MissingExtra: it needs PyTorch (pytorch_model.bin), the gguf package, or huggingface_hub.
     """
     path = _existing(where)
-    if path.is_dir():
-        return _folder(path)
-    if path.suffix == ".gguf":
-        return read_gguf(path)
-    if path.name.endswith(".index.json"):
-        return Source(path, path.parent, _config(path.parent), _shards(path))
-    if path.suffix not in READERS:
-        raise CheckpointError(f"{path} is none of the files that hold a model: {', '.join([*READERS, '.gguf'])}.")
-    return Source(path, path.parent, _config(path.parent), READERS[path.suffix](path))
+    file = (_parameters(path) or _nothing(path)) if path.is_dir() else path
+    if file.suffix == ".gguf":
+        return read_gguf(file)
+    if file.name.endswith(INDEX):
+        return _beside(file, _shards(file), needs_config)
+    if file.suffix not in READERS:
+        raise CheckpointError(f"{file} is none of the files that hold a model: {', '.join([*READERS, '.gguf'])}.")
+    tensors, config = READERS[file.suffix](file)
+    return _beside(file, tensors, needs_config) if config is None else Source(file, file, config, tensors)
 
 
 def config_file(where: str | Path) -> Path:
     """The file that says the config of a checkpoint, whose parameters need not be there.
 
     Args:
-        where: as in `open_source`, or the file itself: config.json, whatever it is called, or a .gguf file.
+        where: as in `open_source`, or the file itself: config.json, whatever it is called.
 
     Raises CheckpointError: there is none.
     """
-    path = _existing(where)
-    if path.suffix in READERS or path.name.endswith(".index.json"):
-        path = path.parent
-    if not path.is_dir():
-        return path
-    unpacked = any((path / f"{name}{more}").is_file() for name in STORED for more in ("", ".index.json"))
-    packed = [] if unpacked else sorted(path.glob("*.gguf"))
-    return packed[0] if len(packed) == 1 else _config_file(path)
+    path = _existing(where, weights=False)
+    file = (_parameters(path) or _config_file(path)) if path.is_dir() else path
+    parameters = file.suffix in READERS or file.name.endswith(INDEX)
+    return _config_file(file.parent) if parameters and not holds_config(file) else file
 
 
-def _existing(where: str | Path) -> Path:
+def holds_config(path: Path) -> bool:
+    """Whether a file of this name says its own config, or may."""
+    return path.suffix in (".gguf", ".pt")
+
+
+def is_copied(path: Path) -> bool:
+    """Whether a file is one of those that stay the same when the parameters are saved anew."""
+    return path.is_file() and COPIED.fullmatch(path.name) is not None
+
+
+def _existing(where: str | Path, weights: bool = True) -> Path:
     if where == "":
         raise CheckpointError("the name of the model is empty. Name its folder or file; . is the current folder.")
-    return Path(where) if Path(where).exists() else cached(str(where))
+    if str(where).startswith(hub.SCHEME):
+        return hub.download(str(where), COPIED, STORED if weights else ())
+    return Path(where) if Path(where).exists() else hub.cached(str(where))
 
 
-def _folder(folder: Path) -> Source:
-    for name, read in STORED.items():
-        file, index = folder / name, folder / f"{name}.index.json"
-        if file.is_file():
-            return Source(file, folder, _config(folder), read(file))
-        if index.is_file():
-            return Source(index, folder, _config(folder), _shards(index))
-    found = [path for path in sorted(folder.glob("*.gguf")) if not LATER_PART.search(path.name)]
-    if len(found) == 1:
-        return read_gguf(found[0])
-    _config(folder)
-    several = f" It has {len(found)} .gguf files: name one of them." if found else ""
+def _parameters(folder: Path) -> Path | None:
+    """The file of parameters in a folder, or the index of its shards; None if it has none, or several .gguf files."""
+    files = [folder / f"{name}{more}" for name in STORED for more in ("", INDEX)]
+    packed = _packed(folder)
+    return next((file for file in files if file.is_file()), packed[0] if len(packed) == 1 else None)
+
+
+def _packed(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.glob("*.gguf")) if not LATER_PART.search(path.name)]
+
+
+def _nothing(folder: Path) -> NoReturn:
+    """Raises CheckpointError that says what a folder lacks."""
+    _config_file(folder)
+    packed = _packed(folder)
+    several = f" It has {len(packed)} .gguf files: name one of them." if packed else ""
     raise CheckpointError(
         f"{folder} has no {' nor '.join(STORED)}, whole or in shards, nor one .gguf file: it holds no model.{several}"
     )
 
 
-def _config(folder: Path) -> dict[str, Any]:
-    return read_json(_config_file(folder))
+def _beside(path: Path, tensors: dict[str, Stored], needs_config: bool) -> Source:
+    if not needs_config and not (path.parent / "config.json").is_file():
+        return Source(path, path, {}, tensors)
+    config = _config_file(path.parent)
+    return Source(path, config, read_json(config), tensors)
 
 
 def _config_file(folder: Path) -> Path:
@@ -216,37 +245,10 @@ def _shards(index: Path) -> dict[str, Stored]:
             raise CheckpointError(f"{index} names {file}, and it is not there: the download is incomplete.")
     tensors: dict[str, Stored] = {}
     for path in sorted({index.parent / file for file in files.values()}):
-        for name, tensor in READERS[path.suffix](path).items():
+        for name, tensor in READERS[path.suffix](path)[0].items():
             if files.get(name) != path.name:
                 raise CheckpointError(f"{path} has {name}, which {index.name} says is in {files.get(name, 'no file')}.")
             tensors[name] = tensor
     if lost := sorted(set(files) - set(tensors)):
         raise CheckpointError(f"{index}: {lost[0]} is not in {files[lost[0]]}, where it should be.")
     return tensors
-
-
-def cached(name: str) -> Path:
-    """The folder of a model in the Hugging Face cache; HF_HUB_CACHE and HF_HOME say where that is.
-
-    Raises CheckpointError: it is no such name, or the cache does not have it.
-    """
-    cache = _cache()
-    if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name, re.ASCII) or ".." in name:
-        raise CheckpointError(f"{name} does not exist, and is no name of a model either (org/name).")
-    repository = cache / f"models--{name.replace('/', '--')}"
-    snapshots = sorted(repository.glob("snapshots/*"))
-    main = repository / "refs" / "main"
-    if main.is_file():
-        commit = main.read_text(encoding="utf-8", errors="replace").strip()
-        snapshots = [path for path in snapshots if path.name == commit]
-    if not snapshots:
-        raise CheckpointError(f"{name} does not exist, and the cache {cache} has no such model. Nothing is downloaded.")
-    if len(snapshots) > 1:
-        raise CheckpointError(f"{repository} has {len(snapshots)} versions: give the path of one of its snapshots.")
-    return snapshots[0]
-
-
-def _cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    home = os.environ.get("HF_HOME") or f"{home}/huggingface"
-    return Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()

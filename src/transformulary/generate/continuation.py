@@ -25,7 +25,7 @@ class Continuation:
         self,
         model: DTransformer,
         tokenizer: Tokenizer,
-        prompt: str,
+        prompt: str | Sequence[int],
         ell_gen: int,
         sampling: Sampling = Sampling(),  # noqa: B008 - frozen
         *,
@@ -40,7 +40,7 @@ class Continuation:
         Args:
             model, ell_gen, sampling, seed, crop: as for `DInference`.
             tokenizer: the one that the model was trained with; only ids that it has are drawn.
-            prompt: what spells a special token in it is text.
+            prompt: a text, in which what spells a special token is text; or the token ids themselves.
             eos: token ids after which it ends; None is the vocabulary's eos_token, if it has one.
             stop: up to four strings that end the text where the first of them begins.
             bos: begin the prompt with bos_token.  None does so if the prompt is empty, and if the vocabulary has a
@@ -53,7 +53,7 @@ class Continuation:
         own = () if tokenizer.eos_token is None else (tokenizer.eos_token,)
         self._eos = frozenset(own if eos is None else eos)
         self._stop, self._stream = Stop(stop), Stream(tokenizer)
-        self.prompt = read_prompt(tokenizer, bos, prompt)
+        self.prompt = read_prompt(tokenizer, bos, prompt) if isinstance(prompt, str) else [*prompt]
         self.tokens: list[int] = []
         self.finish_reason: str | None = None
         self._y = DInference(

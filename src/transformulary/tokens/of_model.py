@@ -6,13 +6,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from transformulary.errors import CheckpointError, TokenError
+from transformulary.tokens.published import Unread, family_in
 from transformulary.tokens.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from transformulary.formats import Described
-
-#: The files of which a vocabulary that we read is made: the one, or the other two.
-VOCABULARIES = (("tokenizer.json",), ("vocab.json", "merges.txt"))
 
 
 def load_tokenizer(described: Described) -> Tokenizer | None:
@@ -21,9 +19,11 @@ def load_tokenizer(described: Described) -> Tokenizer | None:
     Raises CheckpointError if it is not the model's.
     """
     folder = described.source.folder
-    there = any(all((folder / name).is_file() for name in names) for names in VOCABULARIES)
-    tokenizer = Tokenizer.load(folder) if there else None
-    if tokenizer is None and described.source.vocabulary:
+    tokenizer = None
+    if family_in(folder):
+        with suppress(Unread):
+            tokenizer = Tokenizer.load(folder)
+    elif described.source.vocabulary:
         with suppress(TokenError):
             tokenizer = Tokenizer.from_gguf(described.source.vocabulary())
     ours = described.source.config.get("transformulary")
@@ -39,3 +39,12 @@ def load_tokenizer(described: Described) -> Tokenizer | None:
             f"they do not belong together."
         )
     return tokenizer
+
+
+def why_none(described: Described) -> str:
+    """Why a text has no token ids where `load_tokenizer` finds none, and what to do."""
+    source = described.source
+    known = f"{source.folder} has no tokenizer that we read, so a text has no token ids. Put its tokenizer.json there."
+    if described.format.model_type != "nanogpt":
+        return known
+    return f"{known} nanoGPT's own meta.pkl is a pickle, which could run code, and is not opened."

@@ -1,82 +1,219 @@
-"""Vocabularies as others publish them: `tokenizer.json`, or GPT-2's vocabulary and merges."""
+"""Vocabularies as others publish them, by the files that they are made of."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as Pipeline
-from tokenizers.models import BPE
+from tokenizers.decoders import WordPiece as WordPieceDecoder
+from tokenizers.models import BPE, WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer, ByteLevel
+from tokenizers.processors import RobertaProcessing, TemplateProcessing
 
 from transformulary.errors import TokenError
 from transformulary.files import read_text
 from transformulary.tokens.kinds import GPT2_PIECE, byte_level
 from transformulary.tokens.library import library
 
-#: GPT-2's two files, as the transformers library and as OpenAI call them.
-GPT2_FILES = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"))
-GPT2_SPECIAL = "<|endoftext|>"
+if TYPE_CHECKING:
+    from transformulary.tokens.tokenizer import Tokenizer
 
+#: How their files name what a special token is for; the paper's three first.
+ROLES = ("mask_token", "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token")
+Config = Mapping[str, Any]
 Special = dict[str, str]
 
 
-def read(path: Path, own: Special) -> tuple[Pipeline, Special]:
-    """The pipeline in a folder or `tokenizer.json`, and how its special tokens are spelled.
+class Unread(TokenError):
+    """There is a vocabulary, and nobody knows how its files give the ids of the model."""
 
-    Which tokens are special is said by `tokenizer_config.json`; without that file by the format: GPT-2's two files have
-    <|endoftext|>, which both begins and ends a text, and a `tokenizer.json` that was trained here has those of `own`.
+
+@dataclass(frozen=True)
+class Family:
+    """One kind of vocabulary.
+
+    files    that it is made of
+    classes  what tokenizer_config.json may call it; empty is anything
+    read     (the files, tokenizer_config.json) -> the tokenizer
+    """
+
+    files: tuple[str, ...]
+    classes: frozenset[str]
+    read: Callable[[list[Path], Config], Tokenizer]
+
+
+def load(path: Path) -> Tokenizer:
+    """The tokenizer in a folder, or in the tokenizer.json that `path` is.
 
     Raises:
-        TokenError: there is no such file, or it is not what its name says.
+        Unread: its tokenizer_class is another than the one that we know to be made of these files.
+        TokenError: there is none, or a file is not what its name says.
+        MissingExtra: it needs the sentencepiece package.
     """
     folder = path if path.is_dir() else path.parent
-    file = path / "tokenizer.json" if path.is_dir() else path
-    if file.is_file():
-        pipeline, special = read_pipeline(file), own
-    else:
-        pair = next((pair for pair in GPT2_FILES if all((folder / name).is_file() for name in pair)), None)
-        if pair is None or not path.is_dir():
-            raise TokenError(
-                f"there is no tokenizer at {path}: neither a tokenizer.json nor a vocab.json with merges.txt."
-            )
-        pipeline, special = read_gpt2(*(folder / name for name in pair))
-    return pipeline, named(folder / "tokenizer_config.json", pipeline, special)
+    family = family_in(folder) if path.is_dir() else FAMILIES[0]
+    if family is None or not path.exists():
+        known = ", ".join(" + ".join(family.files) for family in FAMILIES)
+        raise TokenError(f"there is no tokenizer at {path}: it would be one of {known}.")
+    config = settings(folder)
+    name = str(config.get("tokenizer_class") or "").removesuffix("Fast")
+    if name and family.classes and name not in family.classes:
+        raise Unread(
+            f"{folder} has a {name}, and {' + '.join(family.files)} are read as {', '.join(sorted(family.classes))} "
+            f"only. Its tokenizer.json, which `transformers` writes, is read exactly."
+        )
+    files = [folder / name for name in family.files] if path.is_dir() else [path]
+    return family.read(files, config)
 
 
-def read_pipeline(file: Path) -> Pipeline:
-    """A `tokenizer.json`."""
-    content = read_text(file)
-    with library(lambda why: TokenError(f"{file} is no tokenizer: {why}")):
-        return Pipeline.from_str(content)
+def family_in(folder: Path) -> Family | None:
+    """The first kind of vocabulary whose files a folder has."""
+    return next((f for f in FAMILIES if all((folder / name).is_file() for name in f.files)), None)
 
 
-def read_gpt2(vocabulary: Path, merges: Path) -> tuple[Pipeline, Special]:
-    """Byte-pair encoding with GPT-2's pieces, from a vocabulary (token -> id) and a list of merges."""
-    what = f"{vocabulary} and {merges.name} are no vocabulary and merges of byte pairs"
-    with library(lambda why: TokenError(f"{what}: {why}")):
-        pipeline = byte_level(BPE.from_file(str(vocabulary), str(merges)), GPT2_PIECE)
-    if pipeline.token_to_id(GPT2_SPECIAL) is None:
-        return pipeline, {}
-    pipeline.add_special_tokens([AddedToken(GPT2_SPECIAL, normalized=False, special=True)])
-    return pipeline, {"bos_token": GPT2_SPECIAL, "eos_token": GPT2_SPECIAL}
+def settings(folder: Path) -> dict[str, Any]:
+    """What stands beside a vocabulary: tokenizer_config.json, with older files and the chat template put into it."""
+    found: dict[str, Any] = {}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        found |= table(folder / name)
+    added = {str(i): {"content": token} for token, i in table(folder / "added_tokens.json").items()}
+    found["added_tokens_decoder"] = added | dict(found.get("added_tokens_decoder") or {})
+    if (template := folder / "chat_template.jinja").is_file():
+        found["chat_template"] = read_text(template)
+    return found
 
 
-def named(file: Path, pipeline: Pipeline, special: Special) -> Special:
-    """The special tokens that a `tokenizer_config.json` names; without that file those of `special` that there are."""
+def table(file: Path) -> dict[str, Any]:
+    """The JSON object in a file, empty if there is none.  Raises TokenError where it is something else."""
     if not file.is_file():
-        return {role: token for role, token in special.items() if pipeline.token_to_id(token) is not None}
+        return {}
     try:
-        config: dict[str, Any] = dict(json.loads(read_text(file)))
+        return dict(json.loads(read_text(file)))
     except (ValueError, TypeError) as error:
         raise TokenError(f"{file} is no JSON object: {error}") from None
-    found = {}
-    for role in ("mask_token", "bos_token", "eos_token"):
-        token = config.get(role)
-        token = token.get("content") if isinstance(token, dict) else token
-        if token is not None and pipeline.token_to_id(str(token)) is None:
-            raise TokenError(f"{file} names {role} {token!r}, and the vocabulary beside it has no such token.")
-        if token is not None:
-            found[role] = str(token)
-    return found
+
+
+def named(config: Config, own: Special, ids: Callable[[str], int | None]) -> Special:
+    """How special tokens are spelled, by their roles: as the config says; if it says nothing, those of `own` there are.
+
+    Raises TokenError where the vocabulary lacks one of the three that the paper has.
+    """
+    said = {role: config[role] for role in ROLES if config.get(role) is not None}
+    said = {role: str(token["content"] if isinstance(token, dict) else token) for role, token in said.items()}
+    if not any(role in config for role in ROLES):
+        return {role: token for role, token in own.items() if ids(token) is not None}
+    if lost := [role for role in ROLES[:3] if role in said and ids(said[role]) is None]:
+        raise TokenError(
+            f"tokenizer_config.json names {lost[0]} {said[lost[0]]!r}, and the vocabulary has no such token."
+        )
+    return {role: token for role, token in said.items() if ids(token) is not None}
+
+
+def template(config: Config) -> str | None:
+    """The chat template that a config holds; of several the one called default."""
+    given = config.get("chat_template")
+    if isinstance(given, list):
+        given = next(
+            (one.get("template") for one in given if isinstance(one, dict) and one.get("name") == "default"), None
+        )
+    return given if isinstance(given, str) else None
+
+
+def read_pipeline(files: list[Path], config: Config) -> Tokenizer:
+    """A `tokenizer.json`."""
+    from transformulary.tokens.tokenizer import SPECIAL
+
+    content = read_text(files[0])
+    with library(lambda why: TokenError(f"{files[0]} is no tokenizer: {why}")):
+        pipeline = Pipeline.from_str(content)
+    return _made(pipeline, config, {} if "tokenizer_class" in config else SPECIAL)
+
+
+def read_bytepairs(files: list[Path], config: Config) -> Tokenizer:
+    """GPT-2's vocabulary (token -> id) and merges, or RoBERTa's, which has <s>, </s> and <mask>."""
+    what = f"{files[0]} and {files[1].name} are no vocabulary and merges of byte pairs"
+    space = bool(config.get("add_prefix_space"))
+    with library(lambda why: TokenError(f"{what}: {why}")):
+        pieces = ByteLevel(add_prefix_space=True) if space else GPT2_PIECE
+        pipeline = byte_level(BPE.from_file(*map(str, files)), pieces)
+    if pipeline.token_to_id(END_OF_TEXT) is not None:
+        return _made(pipeline, config, dict.fromkeys(("bos_token", "eos_token", "unk_token"), END_OF_TEXT))
+    made = _made(pipeline, config, ROBERTA)
+    begin, end = pipeline.token_to_id("<s>"), pipeline.token_to_id("</s>")
+    if begin is not None and end is not None:
+        pipeline.post_processor = RobertaProcessing(("</s>", end), ("<s>", begin), add_prefix_space=space)
+    return made
+
+
+def read_wordpiece(files: list[Path], config: Config) -> Tokenizer:
+    """BERT's vocab.txt, one token a line: words are cut at signs, then into the longest pieces that there are."""
+    lines = read_text(files[0]).split("\n")
+    vocabulary = {token.rstrip("\r"): i for i, token in enumerate(lines[:-1] if lines[-1] == "" else lines)}
+    special = BERT | {role: token for role, token in named(config, {}, vocabulary.get).items() if role in BERT}
+    if lost := [token for token in special.values() if token not in vocabulary]:
+        raise TokenError(f"{files[0]} is no vocabulary of BERT: it has no {lost[0]}.")
+    pipeline = Pipeline(WordPiece(vocabulary, unk_token=special["unk_token"]))
+    pipeline.normalizer = BertNormalizer(
+        handle_chinese_chars=config.get("tokenize_chinese_chars", True),
+        strip_accents=config.get("strip_accents"),
+        lowercase=config.get("do_lower_case", True),
+    )
+    pipeline.pre_tokenizer, pipeline.decoder = BertPreTokenizer(), WordPieceDecoder()
+    begin, end = special["cls_token"], special["sep_token"]
+    pipeline.post_processor = TemplateProcessing(
+        single=f"{begin}:0 $A:0 {end}:0",
+        pair=f"{begin}:0 $A:0 {end}:0 $B:1 {end}:1",
+        special_tokens=[(token, vocabulary[token]) for token in (begin, end)],
+    )
+    return _made(pipeline, config, special)
+
+
+END_OF_TEXT = "<|endoftext|>"
+ROBERTA = {"bos_token": "<s>", "eos_token": "</s>", "mask_token": "<mask>", "unk_token": "<unk>", "pad_token": "<pad>"}
+BERT = {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]", "mask_token": "[MASK]"}
+
+
+def _made(pipeline: Pipeline, config: Config, own: Special) -> Tokenizer:
+    """The tokenizer of a pipeline, with the special tokens that its files name."""
+    from transformulary.tokens.tokenizer import Tokenizer
+
+    for i, token in sorted((int(i), token) for i, token in config["added_tokens_decoder"].items()):
+        about = {name: bool(value) for name, value in token.items() if name != "content"}
+        pipeline.add_tokens([AddedToken(token["content"], **{"normalized": False, "special": True} | about)])
+        if pipeline.token_to_id(token["content"]) != i:
+            raise TokenError(f"{token['content']!r} was added as {i}, and the vocabulary has another token there.")
+    special = named(config, own, pipeline.token_to_id)
+    known = {token.content for token in pipeline.get_added_tokens_decoder().values()}
+    new = sorted(set(special.values()) - known)
+    pipeline.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in new])
+    return Tokenizer(pipeline, special, template(config))
+
+
+def sentencepiece(name: str) -> Callable[[list[Path], Config], Tokenizer]:
+    """The reader of that name in `pieces`, which is imported when it is used."""
+
+    def read(files: list[Path], config: Config) -> Tokenizer:
+        from transformulary.tokens import pieces
+
+        return getattr(pieces, name)(files, config)  # type: ignore[no-any-return]
+
+    return read
+
+
+BYTE_PAIRS = frozenset({"GPT2Tokenizer", "RobertaTokenizer", "BartTokenizer"})
+#: In the order of preference.
+FAMILIES = (
+    Family(("tokenizer.json",), frozenset(), read_pipeline),
+    Family(("vocab.json", "merges.txt"), BYTE_PAIRS, read_bytepairs),
+    Family(("encoder.json", "vocab.bpe"), BYTE_PAIRS, read_bytepairs),
+    Family(("source.spm", "target.spm", "vocab.json"), frozenset({"MarianTokenizer"}), sentencepiece("read_marian")),
+    Family(("spiece.model",), frozenset({"T5Tokenizer"}), sentencepiece("read_t5")),
+    Family(("tokenizer.model",), frozenset({"LlamaTokenizer"}), sentencepiece("read_llama")),
+    Family(("vocab.txt",), frozenset({"BertTokenizer"}), read_wordpiece),
+)

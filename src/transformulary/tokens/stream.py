@@ -15,6 +15,7 @@ class Stream:
         self._tokenizer = tokenizer
         self._ids: list[int] = []  # the last ids: enough to decode what follows
         self._given = 0  # how many characters of their text are out
+        self._whole: list[int] = []  # the last token that is text by itself, if there was one
 
     def push(self, token: int) -> str:
         """What the token adds to the text, as far as it is certain: '' while a character is incomplete.
@@ -22,13 +23,16 @@ class Stream:
         Raises:
             TokenError: the tokenizer does not have this id.
         """
-        text = self._tokenizer.decode([*self._ids, token])
         self._ids.append(token)
-        if text.endswith("\ufffd"):  # a character that later bytes may complete, at most one
-            return self._give(text[:-1])
+        text = self._tokenizer.decode(self._ids)
+        if "\ufffd" not in self._tokenizer.decode([token]):
+            self._whole = [token]
+        if text.endswith("\ufffd"):  # a character that later bytes may complete
+            return self._give(text.rstrip("\ufffd"))
         piece = self._give(text)
-        self._ids = [token]
-        self._given = len(self._tokenizer.decode(self._ids))
+        if self._whole:
+            self._ids = [*self._whole]
+            self._given = len(self._tokenizer.decode(self._ids))
         return piece
 
     def rest(self) -> str:

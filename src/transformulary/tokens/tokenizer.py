@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from operator import index
 from pathlib import Path
@@ -15,13 +16,23 @@ from tokenizers import Tokenizer as Pipeline
 
 from transformulary.errors import ConfigError, DataError, TokenError
 from transformulary.files import write_atomically
-from transformulary.tokens import gguf
 from transformulary.tokens.kinds import KINDS, blocks
 from transformulary.tokens.library import library
-from transformulary.tokens.published import read
 
 #: How the special tokens of a vocabulary that is trained here are spelled, in the paper's order.
 SPECIAL = {"mask_token": "<|mask_token|>", "bos_token": "<|bos_token|>", "eos_token": "<|eos_token|>"}
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """A text as a model was trained to see it.
+
+    ids       with the special tokens around it
+    segments  the number of the text, from 0, to which each of them belongs
+    """
+
+    ids: list[int]
+    segments: list[int]
 
 
 class Tokenizer:
@@ -32,20 +43,26 @@ class Tokenizer:
     mask_token  id of the token that hides another, N_V - 3 if the vocabulary was trained here; None if there is none
     bos_token   id of the token that begins a text, N_V - 2; None if there is none
     eos_token   id of the token that ends a text, N_V - 1; None if there is none
+    special     how the special tokens are spelled, by their roles: these three, and others' (cls_token...)
+    chat_template  the Jinja program that makes a text of messages; None if there is none
 
     Source: arXiv:2207.09238, the section on tokenization, which counts ids from 1 (special: N_V - 2, N_V - 1, N_V).
     """
 
-    def __init__(self, pipeline: Pipeline, special: dict[str, str]) -> None:
+    def __init__(self, pipeline: Pipeline, special: dict[str, str], chat_template: str | None = None) -> None:
         """`pipeline` is an object of the `tokenizers` library; `special` says how its mask_token, ... are spelled."""
         pipeline.no_padding()
         pipeline.no_truncation()
         pipeline.encode_special_tokens = True  # the library's name for: text that spells one stays text
-        self.pipeline, self.special = pipeline, special
+        self.pipeline = pipeline
+        self._set(special, pipeline.get_vocab(), chat_template)
+
+    def _set(self, special: dict[str, str], vocabulary: Mapping[str, int], chat_template: str | None) -> None:
+        self.special, self.chat_template = special, chat_template
         self.mask_token, self.bos_token, self.eos_token = (
-            pipeline.token_to_id(special[role]) if role in special else None for role in SPECIAL
+            vocabulary[special[role]] if role in special else None for role in SPECIAL
         )
-        self.ids = frozenset(pipeline.get_vocab().values())
+        self.ids = frozenset(vocabulary.values())
         self.N_V = max(self.ids, default=-1) + 1
 
     @classmethod
@@ -76,31 +93,46 @@ class Tokenizer:
         pipeline.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in special])
         return cls(pipeline, SPECIAL)
 
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """The tokenizer in a folder (`tokenizer.json`, or GPT-2's `vocab.json` and `merges.txt`) or `tokenizer.json`.
+    @staticmethod
+    def load(path: str | Path) -> Tokenizer:
+        """The tokenizer in a folder, or in a `tokenizer.json`.
 
-        The special tokens are those that `tokenizer_config.json` beside it names; without that file, those spelled as
-        in a vocabulary trained here, and GPT-2's <|endoftext|>, which both begins and ends a text.
+        A folder has `tokenizer.json`; or GPT-2's or RoBERTa's `vocab.json` and `merges.txt`; or BERT's `vocab.txt`; or
+        a SentencePiece model: `tokenizer.model` (Llama), `spiece.model` (T5), `source.spm`, `target.spm` and
+        `vocab.json` (Marian).  The special tokens are those that `tokenizer_config.json` beside it names; where it
+        names none, those that such a vocabulary has.
 
         Raises:
             TokenError: there is no such file, or it is not what its name says.
+            MissingExtra: it needs the sentencepiece package.
         """
-        return cls(*read(Path(path), SPECIAL))
+        from transformulary.tokens import published
 
-    @classmethod
-    def from_gguf(cls, meta: Mapping[str, Any]) -> Self:
+        return published.load(Path(path))
+
+    @staticmethod
+    def from_gguf(meta: Mapping[str, Any]) -> Tokenizer:
         """The tokenizer that a GGUF file describes: `Source.vocabulary`.
 
         Raises TokenError, which says why, where the file does not say enough for the very ids of the model.
         """
-        return cls(*gguf.read(meta))
+        from transformulary.tokens import gguf
+
+        return gguf.read(meta)
+
+    def files(self) -> dict[str, str | bytes]:
+        """The content of `tokenizer.json` and `tokenizer_config.json`, as the `transformers` library reads them."""
+        config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **self.special}
+        config |= {"chat_template": self.chat_template} if self.chat_template else {}
+        return {
+            "tokenizer.json": self.pipeline.to_str(pretty=True) + "\n",
+            "tokenizer_config.json": json.dumps(config, indent=2) + "\n",
+        }
 
     def save(self, folder: str | Path) -> None:
-        """Write `tokenizer.json` and `tokenizer_config.json`, as the `transformers` library reads them."""
-        config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **self.special}
-        write_atomically(Path(folder) / "tokenizer.json", self.pipeline.to_str(pretty=True) + "\n")
-        write_atomically(Path(folder) / "tokenizer_config.json", json.dumps(config, indent=2) + "\n")
+        """Write `files` to a folder."""
+        for name, content in self.files().items():
+            write_atomically(Path(folder) / name, content)
 
     @cached_property
     def hash(self) -> str:
@@ -109,6 +141,11 @@ class Tokenizer:
         pipeline.pop("post_processor", None)  # adds special tokens, which `encode` never does
         content = [pipeline, self.special]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    @cached_property
+    def control(self) -> frozenset[int]:
+        """The ids that no text has unless it is asked for: those of special tokens."""
+        return frozenset(i for i, token in self.pipeline.get_added_tokens_decoder().items() if token.special)
 
     @cached_property
     def _reading_special_tokens(self) -> Pipeline:
@@ -136,6 +173,20 @@ class Tokenizer:
             )
             return [i for encoding in encoded for i in encoding.ids]
 
+    def framed(self, text: str, pair: str | None = None, special: bool = False) -> Encoding:
+        """A text, or two, with the special tokens that the model was trained to see around them.
+
+        Args:
+            text, pair: as for `encode`.
+            special: as for `encode`.
+
+        Raises TokenError as `encode` does.
+        """
+        pipeline = self._reading_special_tokens if special else self.pipeline
+        with library(lambda why: self._cannot_spell(text + (pair or ""), why)):
+            found = pipeline.encode(unicode(text), None if pair is None else unicode(pair))
+        return Encoding(found.ids, found.type_ids)
+
     def _cannot_spell(self, text: str, why: str) -> TokenError:
         missing = [c for c in sorted(set(text)) if self.pipeline.token_to_id(c) is None]
         shown = ", ".join(f"{c!r} (U+{ord(c):04X})" for c in missing[:10]) + (", ..." if missing[10:] else "")
@@ -152,13 +203,17 @@ class Tokenizer:
         Raises:
             TokenError: the tokenizer does not have an id, or its decoder fails.
         """
+        ids = self._checked(ids)
+        with library(lambda why: TokenError(f"the tokenizer cannot decode these ids: {why}")):
+            return str(self.pipeline.decode(ids, skip_special_tokens=False))
+
+    def _checked(self, ids: Iterable[int]) -> list[int]:
         ids = [index(i) for i in ids]
         for i in ids:
             if i not in self.ids:
                 gap = f"N_V = {self.N_V}" if not 0 <= i < self.N_V else "a gap in its vocabulary"
                 raise TokenError(f"the tokenizer has no token {i} ({gap}), so it has no text. Ids count from 0.")
-        with library(lambda why: TokenError(f"the tokenizer cannot decode these ids: {why}")):
-            return str(self.pipeline.decode(ids, skip_special_tokens=False))
+        return ids
 
     def __repr__(self) -> str:
         return f"<Tokenizer: {type(self.pipeline.model).__name__}, N_V = {self.N_V}>"

@@ -73,7 +73,7 @@ def DTraining(
     """
     settings = settings or TrainingSettings()
     with torch.random.fork_rng(devices=[]), threads(settings.threads):
-        run = Run(models.bare(model).train(), corpus, settings, state)
+        run = Run(models.bare(model, DTransformer).train(), corpus, settings, state)
         about = state.about if about is None and state else about or {}
         on_event(run.started())
         stopped = False
