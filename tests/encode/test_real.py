@@ -18,7 +18,7 @@ from transformulary.encode import cosines
 def with_atoms(folder, new):
     """The model in a folder of its own, with a tokenizer.json that cuts a reaction into atoms, bonds and signs."""
     new.mkdir()
-    vocabulary = {token: i for i, token in enumerate((folder / "vocab.txt").read_text().split("\n"))}
+    vocabulary = {token: i for i, token in enumerate((folder / "vocab.txt").read_text().splitlines())}
     words = tokenizers.Tokenizer(WordLevel(vocabulary, "[UNK]"))
     words.pre_tokenizer = pre_tokenizers.Split(Regex(r"Cl|Br|>>|\[[^\]]+\]|."), "isolated")
     words.add_special_tokens(["[UNK]", "[CLS]", "[SEP]", "[MASK]"])

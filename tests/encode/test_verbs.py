@@ -168,7 +168,7 @@ def test_a_loaded_model_is_called_and_saved(loaded, tmp_path):
         ("fill", ["a [MASK]", ""], {}, DataError, "text 2 has no mask"),
         ("fill", "[MASK]", {"each": True}, DataError, "text 1 has none but special tokens"),
         ("fill", "[MASK]", {"k": -1}, ConfigError, "k = -1"),
-        ("classify", ["a", "a " * 11], {}, DataError, "text 2 has 13 tokens, and the model has learned .* ell_max = 12"),
+        ("classify", ["a", "a " * 11], {}, DataError, "text 2 has 13 tokens, and .* ell_max = 12"),
         ("classify", [[]], {}, DataError, "text 1 is empty"),
         ("classify", [[2, 99, 3]], {}, TokenError, r"text 1 has the token id 99, outside the vocabulary .* \[0, 16\)"),
         ("embed", [[2, -1, 3]], {}, TokenError, "text 1 has the token id -1"),
