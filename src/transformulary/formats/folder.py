@@ -21,6 +21,7 @@ from transformulary.formats.mistral import MISTRAL
 from transformulary.formats.names import TIED, member, place
 from transformulary.formats.nanogpt import NANOGPT
 from transformulary.formats.native import NATIVE
+from transformulary.formats.pooling import Pooling
 from transformulary.formats.qwen2 import QWEN2, QWEN3
 from transformulary.formats.rules import Head, Origin, classes, unwrapped
 from transformulary.formats.sources import Source, config_file, holds_config, open_source
@@ -73,6 +74,18 @@ class Described:
     def N_C(self) -> int:
         """The number of classes, of a model that gives those."""
         return classes(self.source.tensors, self.head)
+
+    @property
+    def labels(self) -> list[str]:
+        """What config.json calls the classes, of a model that gives those; where it does not say, their numbers."""
+        said = self.source.config.get("id2label")
+        names = [str(i) for i in range(self.N_C)]
+        return [str(said[i]) for i in names] if isinstance(said, dict) and {*said} == {*names} else names
+
+    @cached_property
+    def pooling(self) -> Pooling:
+        """How a text gets one vector.  Raises CheckpointError as `Pooling.read` does."""
+        return Pooling.read(self.source.folder)
 
     def kept(self) -> Iterator[tuple[str, str]]:
         """(name to be saved under, name in the file) of what is saved as it was: parts that we compute nothing with."""
