@@ -61,7 +61,7 @@ def test_equals_the_oracle(how, positions):
 
 
 def test_equals_algorithm_8a():
-    """The other encoder-decoder at temperature 0: the most probable token of the oracle's last column, again and again."""
+    """The other encoder-decoder at temperature 0: the most probable token of the oracle's last column."""
     fast = sharp(PreEDTransformerConfig, positions="bucketed")
 
     found = EDInference(fast, CONTEXTS, 8, Sampling(tau=0), frame=FRAME)
@@ -129,7 +129,7 @@ def test_a_certain_end_is_one():
 
 
 def test_one_beginning_is_greedy_up_to_its_end():
-    """A beam of one that may not go on after its first end is line 6 at temperature 0, where nothing else scores more."""
+    """A beam of one that may not go on after its first end is line 6 at temperature 0."""
     fast = sharp(EDTransformerConfig)
 
     greedy = EDInference(fast, CONTEXTS, 8, Sampling(tau=0), frame=FRAME)

@@ -37,7 +37,9 @@ def encoder(loaded: Loaded, kind: type[Kind], verb: str) -> Kind:
     if isinstance(model, kind):
         return model
     what = f"{loaded.described.source.path} holds a {loaded.described.format.model_type}"
-    raise CheckpointError(f"{what} that gives {GIVES[type(model)]}; `{verb}` needs an encoder that gives {GIVES[kind]}.")
+    raise CheckpointError(
+        f"{what} that gives {GIVES[type(model)]}; `{verb}` needs an encoder that gives {GIVES[kind]}."
+    )
 
 
 def vocabulary(loaded: Loaded) -> Tokenizer:
@@ -86,7 +88,9 @@ def _check(loaded: Loaded, row: Encoding, name: str) -> None:
             f"Shorten it, or cut it in two."
         )
     if wrong := [i for i in row.ids if not 0 <= i < model.config.N_V]:
-        raise TokenError(f"{name} has the token id {wrong[0]}, outside the vocabulary [0, N_V) = [0, {model.config.N_V}).")
+        raise TokenError(
+            f"{name} has the token id {wrong[0]}, outside the vocabulary [0, N_V) = [0, {model.config.N_V})."
+        )
 
 
 def length(row: Encoding) -> int:

@@ -55,9 +55,7 @@ class Pooling:
         """The files that say so, by their names in the folder of a model whose vectors have d_e numbers."""
         names = ["Transformer", "Pooling", "Normalize"][: 2 + self.normalised]
         paths = ["", "1_Pooling", "2_Normalize"]
-        modules = [
-            {"idx": i, "name": str(i), "path": paths[i], "type": TYPES + name} for i, name in enumerate(names)
-        ]
+        modules = [{"idx": i, "name": str(i), "path": paths[i], "type": TYPES + name} for i, name in enumerate(names)]
         pooling = {MODE + theirs: ours == self.kind for theirs, ours in KINDS.items()}
         written = {"modules.json": modules, "1_Pooling/config.json": {"word_embedding_dimension": d_e} | pooling}
         return {name: json.dumps(content, indent=2) + "\n" for name, content in written.items()}
