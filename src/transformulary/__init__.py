@@ -24,14 +24,17 @@ _HOMES = {
     "PreEDTransformerConfig": "paper",
     "Tokenizer": "tokens",
     "assert_conforms": "conform",
+    "classify": "encode",
     "describe": "pages",
     "diff": "pages",
+    "embed": "encode",
+    "fill": "encode",
     "load": "models",
     "preset": "paper",
     "save": "models",
 }
 
-_PACKAGES = frozenset({"conform", "data", "formats", "generate", "nn", "oracle", "paper", "pseudocode"})
+_PACKAGES = frozenset({"conform", "data", "encode", "formats", "generate", "nn", "oracle", "paper", "pseudocode"})
 _PACKAGES |= {"tokens", "train", "view"}
 
 __all__ = [*_HOMES]

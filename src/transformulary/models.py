@@ -76,7 +76,7 @@ class Loaded:
 
         Each file is replaced whole, as in `models.save`.
         """
-        model, described = bare(self.model), self.described
+        model, described = bare(self.model, Transformer), self.described
         dtype = str(model.W_e.weight.dtype).removeprefix("torch.")
         files = _converted(described, _named(model), written_as(described, model.config), dtype)
         if isinstance(model, EEmbedder) and _pooling(model) != described.pooling:
@@ -283,7 +283,7 @@ MODELS: dict[object, Callable[[Any], Transformer]] = {
     EDTransformerConfig: lambda described: EDTransformer(described.config),
     PreEDTransformerConfig: lambda described: EDTransformer(described.config),
     "tokens": lambda described: ETransformer(described.config),
-    "vectors": lambda described: EEmbedder(described.config, described.pooling.kind, described.pooling.normalised),
+    "vectors": lambda described: EEmbedder(described.config, described.pooling.pooling, described.pooling.normalised),
     "classes": lambda described: EClassifier(described.config, described.N_C),
 }
 

@@ -92,9 +92,10 @@ def test_vectors_of_texts(pooling, normalised):
     np.testing.assert_allclose(fast(x, s)[0].detach().numpy(), expected, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize(
-    "made", [EClassifier(bert(), 5), EEmbedder(bert()), EEmbedder(bert(), "first"), EEmbedder(bert(), "max")], ids=repr
-)
+MADE = [EClassifier(bert(), 5), *(EEmbedder(bert(), pooling) for pooling in ("mean", "first", "max"))]
+
+
+@pytest.mark.parametrize("made", MADE, ids=repr)
 @pytest.mark.parametrize("at", [[0, 1, 2], [2, 3, 4], [0, 3, 4]], ids=["right", "left", "inside"])
 def test_padding_changes_no_class_and_no_vector(made, at):
     """[1,2,3], [1,2,3,p,p], [p,p,1,2,3] and [1,p,p,2,3] have the same scores, and the same vector."""

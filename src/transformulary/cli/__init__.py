@@ -32,6 +32,7 @@ VERBS = {
     "Start here": ("demo",),
     "Read the algorithms": ("show", "describe", "diff", "symbols", "presets"),
     "Train and run a model": ("train", "generate", "tokens", "convert"),
+    "Ask an encoder": ("fill", "classify", "embed"),
     "Look inside": ("attention", "trace"),
     "Find what is wrong": ("conform", "vectors"),
 }

@@ -4,12 +4,14 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from transformulary.cli import FORMAT_HELP, MODEL_HELP, standard_input
+from transformulary.cli import FORMAT_HELP, MODEL_HELP, standard_input, token_ids
 from transformulary.errors import DataError
 from transformulary.files import read_text, to_text
 from transformulary.ragged import BATCH
+from transformulary.tables import printable
 
 if TYPE_CHECKING:
+    from transformulary.encode import Text
     from transformulary.models import Loaded
 
 
@@ -36,13 +38,20 @@ def texts_arguments(parser: argparse.ArgumentParser, what: str) -> None:
     add("--json", action="store_true", help="one JSON object for each text, a line each (default: no)")
 
 
-def pairs_argument(parser: argparse.ArgumentParser) -> None:
-    """Declare --pairs."""
+def inputs_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what else an encoder reads: pairs of texts, and ids."""
     parser.add_argument(
         "--pairs",
         action="store_true",
         help="each text is two, which the model reads as a pair: two arguments, or a line with a tab in between "
         "(default: no)",
+    )
+    parser.add_argument(
+        "--tokens",
+        action="append",
+        type=token_ids,
+        metavar="IDS",
+        help="token ids instead of a text, special tokens as well, from 0: 101,7592,102; may be repeated",
     )
 
 
@@ -56,8 +65,12 @@ def read_texts(args: argparse.Namespace) -> list[str]:
     return list(_named(args))
 
 
-def read_pairs(args: argparse.Namespace) -> list[str | tuple[str, str]]:
-    """The texts; with --pairs, each with another that belongs to it.  Raises DataError as `read_texts` does."""
+def read_inputs(args: argparse.Namespace) -> list["Text"]:
+    """The texts, pairs of them, or ids.  Raises DataError as `read_texts` does, or where what is given is no pair."""
+    if args.tokens:
+        if args.text or args.file or args.pairs:
+            raise DataError("--tokens are ids instead of texts: give one or the other.")
+        return [*args.tokens]
     texts = read_texts(args)
     if not args.pairs:
         return [*texts]
@@ -98,6 +111,13 @@ def _checked(name: str, texts: Sequence[str]) -> Sequence[str]:
         if not text.strip():
             raise DataError(f"{name}: text {n} of {len(texts)} is empty. Each line is a text; take empty ones out.")
     return texts
+
+
+def shown(text: "Text") -> str:
+    """A text, a pair or ids on one line, for people."""
+    if isinstance(text, list):
+        return " ".join(map(str, text))
+    return printable(text if isinstance(text, str) else " | ".join(text))
 
 
 def loaded_model(args: argparse.Namespace) -> "Loaded":

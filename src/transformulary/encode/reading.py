@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from transformulary.errors import CheckpointError, DataError, TokenError
@@ -17,7 +15,7 @@ from transformulary.tokens import Encoding, Tokenizer, why_none
 
 #: A text; two that the model reads as a pair; or the ids of all of its tokens, special ones as well.
 Text = str | tuple[str, str] | list[int]
-Texts = Text | Iterable[Text]
+Texts = str | tuple[str, str] | Iterable[Text]
 Kind = TypeVar("Kind", bound=Encoder)
 
 #: What each kind of model says of a text.
@@ -72,10 +70,10 @@ def _framed(loaded: Loaded, text: Text, special: bool) -> Encoding:
     if isinstance(text, list):
         return Encoding(text, [0] * len(text))
     tokenizer = vocabulary(loaded)
-    one, *other = (text,) if isinstance(text, str) else text
-    if other and tokenizer.pipeline.post_processor is None:
+    one, other = (text, None) if isinstance(text, str) else text
+    if other is not None and tokenizer.pipeline.post_processor is None:
         raise TokenError("the tokenizer does not say how a pair of texts is read as one. Give one text at a time.")
-    return tokenizer.framed(one, *other, special=special)
+    return tokenizer.framed(one, other, special)
 
 
 def _check(loaded: Loaded, row: Encoding, name: str) -> None:
@@ -93,19 +91,8 @@ def _check(loaded: Loaded, row: Encoding, name: str) -> None:
         )
 
 
-def length(row: Encoding) -> int:
-    """How many tokens there are."""
-    return len(row.ids)
-
-
-def encode(model: Encoder, rows: list[Encoding]) -> tuple[Float[Tensor, "B ell d_e"], Tensor]:
-    """X after line 9 of Algorithm 9 for a batch, and which of its slots hold tokens."""
-    x, s, real = batch(model, rows)
-    return model.encode(x, s, real=real), real
-
-
-def batch(model: Encoder, rows: list[Encoding]) -> tuple[Tensor, Tensor | None, Tensor]:
-    """What an encoder takes: ids, segments where the model has them, and which slots hold tokens."""
+def batch_of(model: Encoder, rows: list[Encoding]) -> tuple[Tensor, Tensor | None, Tensor]:
+    """What an encoder takes: ids, segments where it has them, and which slots hold tokens."""
     device = model.W_e.weight.device
     x, real = padded([row.ids for row in rows], device)
     return x, padded([row.segments for row in rows], device)[0] if model.config.segments else None, real

@@ -21,8 +21,8 @@ from transformulary.formats.format import Format, Key
 from transformulary.formats.generation import AnswerDefaults, Defaults
 from transformulary.formats.header import Entry, read_floats, read_header, read_metadata
 from transformulary.formats.names import TIED, apart, member, parts, place, shapes
-from transformulary.formats.rules import Head, Origin, Rule, Transposed, classes, unwrapped
 from transformulary.formats.pooling import Pooling
+from transformulary.formats.rules import Head, Origin, Rule, Transposed, classes, unwrapped
 from transformulary.formats.sources import INDEX, READERS, Source, Stored, copied, open_source
 from transformulary.formats.strict import read_json
 from transformulary.formats.users import named_format

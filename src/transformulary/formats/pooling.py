@@ -27,11 +27,11 @@ TYPES = "sentence_transformers.models."
 class Pooling:
     """How one vector is made of those of all tokens.
 
-    kind        "mean", "first" or "max"
+    pooling     "mean", "first" or "max"
     normalised  whether it is given length 1
     """
 
-    kind: str = "mean"
+    pooling: str = "mean"
     normalised: bool = True
 
     @classmethod
@@ -56,7 +56,7 @@ class Pooling:
         names = ["Transformer", "Pooling", "Normalize"][: 2 + self.normalised]
         paths = ["", "1_Pooling", "2_Normalize"]
         modules = [{"idx": i, "name": str(i), "path": paths[i], "type": TYPES + name} for i, name in enumerate(names)]
-        pooling = {MODE + theirs: ours == self.kind for theirs, ours in KINDS.items()}
+        pooling = {MODE + theirs: ours == self.pooling for theirs, ours in KINDS.items()}
         written = {"modules.json": modules, "1_Pooling/config.json": {"word_embedding_dimension": d_e} | pooling}
         return {name: json.dumps(content, indent=2) + "\n" for name, content in written.items()}
 

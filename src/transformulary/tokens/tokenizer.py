@@ -34,6 +34,9 @@ class Encoding:
     ids: list[int]
     segments: list[int]
 
+    def __len__(self) -> int:
+        return len(self.ids)
+
 
 class Tokenizer:
     """Text to token ids (from 0) and back: `decode(encode(text)) == text`.
