@@ -39,7 +39,7 @@ def EDInference(
     how: Sampling | Beam = Sampling(),  # noqa: B008 - frozen
     *,
     frame: Frame,
-    seed: int | None = None,
+    seed: int | Sequence[int] | None = None,
     ids: Collection[int] | None = None,
 ) -> list[Hypothesis]:
     """x^ <- EDInference(z, theta), for each z of a batch.
@@ -54,8 +54,8 @@ def EDInference(
             ell_max: the last one is not read.
         how: temperature, top-k and top-p of line 6; or the search that takes its place.
         frame: what x^ begins and ends with, and which tokens it may have.
-        seed: makes the result repeatable; the n-th z, from 0, gets what it gets alone with seed + n.  None draws
-            differently every time.
+        seed: makes the result repeatable: one for each z, or that of the first, which the others' follow, one by one.
+            None draws differently every time.
         ids: the only tokens that may come; None is all N_V.
 
     Returns:
@@ -74,7 +74,9 @@ def EDInference(
     if ell_gen < 1:
         raise ConfigError(f"ell_gen = {ell_gen}: one token is the least that can be generated.")
     rules = Rules(frame, int(min(ell_gen, model.longest)), ids, model.config.N_V)
-    seeds = [None if seed is None else seed + n for n in range(len(z))]
+    seeds: Sequence[int | None] = [None] * len(z)
+    if seed is not None:
+        seeds = range(seed, seed + len(z)) if isinstance(seed, int) else seed
     searches = [SEARCHES[type(how)](how, rules, random_numbers(one)) for one in seeds]
     if searches:
         with evaluating(model):
