@@ -15,6 +15,7 @@ _HOMES = {
     "DTraining": "train",
     "DTransformer": "nn",
     "DTransformerConfig": "paper",
+    "EDInference": "generate",
     "EDTransformer": "nn",
     "EDTransformerConfig": "paper",
     "ETransformer": "nn",
@@ -32,6 +33,7 @@ _HOMES = {
     "load": "models",
     "preset": "paper",
     "save": "models",
+    "translate": "generate",
 }
 
 _PACKAGES = frozenset({"conform", "data", "encode", "formats", "generate", "nn", "oracle", "paper", "pseudocode"})

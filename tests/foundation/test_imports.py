@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "pages": {"paper", "pseudocode", "formats"},
     "data": {"tokens"},
     "train": {"paper", "nn", "formats", "tokens", "models", "data"},
-    "generate": {"paper", "nn", "tokens", "models", "ragged"},
+    "generate": {"paper", "nn", "formats", "tokens", "models", "ragged", "encode"},
     "conform": {"paper", "oracle", "pseudocode", "nn", "formats", "tokens", "models", "generate", "trace"},
     "pytest_plugin": {"conform"},
     "trace": {"paper", "oracle", "pseudocode"},

@@ -18,7 +18,7 @@ from transformulary.formats.folder import (
     written_as,
 )
 from transformulary.formats.format import Format, Key
-from transformulary.formats.generation import Defaults
+from transformulary.formats.generation import AnswerDefaults, Defaults
 from transformulary.formats.header import Entry, read_floats, read_header, read_metadata
 from transformulary.formats.names import TIED, apart, member, parts, place, shapes
 from transformulary.formats.pooling import Pooling
@@ -33,6 +33,7 @@ __all__ = [
     "READABLE",
     "READERS",
     "TIED",
+    "AnswerDefaults",
     "Defaults",
     "Described",
     "Entry",

@@ -27,7 +27,7 @@ from transformulary.formats.rules import Head, Origin, classes, unwrapped
 from transformulary.formats.sources import Source, config_file, holds_config, open_source
 from transformulary.formats.strict import read_json
 from transformulary.formats.t5 import T5
-from transformulary.paper import Config, DTransformerConfig
+from transformulary.paper import Config, DTransformerConfig, TwoStacks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,7 +68,10 @@ class Described:
         """The config of a decoder.  Raises CheckpointError where the model is another."""
         if isinstance(self.config, DTransformerConfig):
             return self.config
-        raise CheckpointError(f"{self.source.path} holds a {self.format.model_type}, which is no decoder.")
+        verbs = "`translate` is" if isinstance(self.config, TwoStacks) else "`fill`, `classify` and `embed` are"
+        raise CheckpointError(
+            f"{self.source.path} holds a {self.format.model_type}, which is no decoder: {verbs} for such models."
+        )
 
     @property
     def N_C(self) -> int:

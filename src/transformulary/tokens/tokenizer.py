@@ -195,6 +195,13 @@ class Tokenizer:
             found = pipeline.encode(unicode(text), None if pair is None else unicode(pair))
         return Encoding(found.ids, found.type_ids)
 
+    def answer(self, text: str) -> list[int]:
+        """The ids of a text that an encoder-decoder is to answer with, and the special tokens around it.
+
+        Raises TokenError as `encode` does.
+        """
+        return self.framed(text).ids
+
     def _cannot_spell(self, text: str, why: str) -> TokenError:
         missing = [c for c in sorted(set(text)) if self.pipeline.token_to_id(c) is None]
         shown = ", ".join(f"{c!r} (U+{ord(c):04X})" for c in missing[:10]) + (", ..." if missing[10:] else "")
