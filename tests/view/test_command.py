@@ -38,7 +38,7 @@ def test_json_for_machines(folder, tmp_path, capsys):
     main(["attention", str(folder), "--prompt", "cab", "--no-bos", "--out", file, "--head", "2", "--json"])
 
     told = json.loads(capsys.readouterr().out)
-    assert {"file": file, "tokens": ["c", "a", "b"], "layers": [1, 2], "heads": [2]} == told
+    assert {"file": file, "kind": "decoder", "tokens": ["c", "a", "b"], "layers": [1, 2], "heads": [2]} == told
 
 
 def test_a_prompt_begins_as_for_generate(folder, tmp_path, capsys):

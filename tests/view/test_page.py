@@ -1,12 +1,13 @@
 """The page of attention in a real browser."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import needs
-from transformulary.view import Attention, attention_page
+from transformulary.view import Attention, attention_page, whole
 from transformulary.view.visible import visible
 from transformulary.view.weights import encode
 from view.chromium import READY, Chromium, Page
@@ -38,7 +39,7 @@ def page(browser):
 @pytest.fixture
 def path(tmp_path):
     """The file of an ordinary page."""
-    (tmp_path / "page.html").write_text(attention_page(TOKENS, WEIGHTS), encoding="utf-8")
+    (tmp_path / "page.html").write_text(attention_page([whole(TOKENS, WEIGHTS)]), encoding="utf-8")
     return tmp_path / "page.html"
 
 
@@ -61,7 +62,7 @@ def centre(page, query, key):
 def test_an_address_leads_to_a_weight(page, tmp_path, causal, layer, head, query, key):
     """#layer=2&head=3&query=5&key=2 shows the weight of the 2nd key for the 5th query, to four digits."""
     arrays = weights(3, 4, len(TOKENS), causal)
-    (tmp_path / "page.html").write_text(attention_page(TOKENS, arrays), encoding="utf-8")
+    (tmp_path / "page.html").write_text(attention_page([whole(TOKENS, arrays)]), encoding="utf-8")
 
     page.open(tmp_path / "page.html", f"#layer={layer}&head={head}&query={query}&key={key}")
 
@@ -92,7 +93,7 @@ def test_nothing_is_fetched(page, path):
 def test_tokens_are_shown_literally(page, tmp_path):
     """Whatever a token spells, in the title too, it stays text: in the prompt, the list, the reading and the tip."""
     ell = len(HOSTILE)
-    document = attention_page(HOSTILE, weights(1, 2, ell), "".join(HOSTILE))
+    document = attention_page([whole(HOSTILE, weights(1, 2, ell))], "".join(HOSTILE))
     (tmp_path / "page.html").write_text(document, encoding="utf-8")
 
     page.open(tmp_path / "page.html", f"#query={ell}&key=3")
@@ -196,7 +197,7 @@ def test_keys_alone_reach_everything(page, path):
 
 def test_walking_keeps_its_cell_in_view(page, tmp_path):
     """In an enlarged matrix the cell that the arrow keys reach is scrolled to, and the tip goes with it."""
-    (tmp_path / "page.html").write_text(attention_page(["a"] * 300, weights(1, 1, 300)), encoding="utf-8")
+    (tmp_path / "page.html").write_text(attention_page([whole(["a"] * 300, weights(1, 1, 300))]), encoding="utf-8")
     page.open(tmp_path / "page.html", "#query=10&key=5")
     page.ask("matrix.magnify(64, 9, 4), byId('matrix').focus()")
 
@@ -248,13 +249,13 @@ def test_the_picture_has_the_colours_of_the_weights(page, path):
     page.open(path, "#layer=2&head=2")
 
     page.ask("matrix.mark({})")
-    pixels = "matrix.pen.getImageData(x, y + 5, matrix.cell * matrix.ell, 1).data"
+    pixels = "matrix.pen.getImageData(x, y + 5, matrix.cell * matrix.columns.length, 1).data"
     row = page.ask(f"(({{ x, y }}) => Array.from({pixels}))(matrix.place(6, 0))")
     cell = page.ask("matrix.cell")
     drawn = [row[4 * int((key + 0.5) * cell) :][:4] for key in range(len(TOKENS))]
 
     rgba = "[0, 8, 16, 24].map((shift) => (colours.table[head.at(6, key)] >>> shift) & 255)"
-    assert page.ask(f"tokens.map((_, key) => {rgba})") == drawn
+    assert page.ask(f"keys.map((_, key) => {rgba})") == drawn
     assert [[0, 0, 0, 0]] * 5 == drawn[7:]
 
 
@@ -262,7 +263,7 @@ def test_the_picture_has_the_colours_of_the_weights(page, path):
 def test_the_largest_weight_of_a_pixel_is_drawn(page, tmp_path, causal):
     """Where queries 3 to 7 share a pixel with some keys, the largest of their codes decides."""
     arrays, edges = weights(1, 1, 12, causal), [0, 2, 2, 5, 11, 12]
-    (tmp_path / "page.html").write_text(attention_page(TOKENS, arrays), encoding="utf-8")
+    (tmp_path / "page.html").write_text(attention_page([whole(TOKENS, arrays)]), encoding="utf-8")
     page.open(tmp_path / "page.html")
 
     codes = page.ask(f"((out) => (head.largest(2, 7, {edges}, out), Array.from(out)))(new Uint16Array(5))")
@@ -277,7 +278,7 @@ def test_a_thousand_tokens(page, tmp_path, zoom):
     tokens, arrays = [f" {t}" for t in range(1000)], weights(1, 2, 1000)
     arrays[0][1, 700] = 0
     arrays[0][1, 700, 123] = 1
-    (tmp_path / "page.html").write_text(attention_page(tokens, arrays), encoding="utf-8")
+    (tmp_path / "page.html").write_text(attention_page([whole(tokens, arrays)]), encoding="utf-8")
 
     page.open(tmp_path / "page.html", "#head=2&query=701&key=124&scale=linear")
     page.ask(f"matrix.magnify({zoom}, 700, 123)")
@@ -290,7 +291,7 @@ def test_a_thousand_tokens(page, tmp_path, zoom):
 
 def test_one_token(page, tmp_path):
     """The shortest prompt has a page too."""
-    (tmp_path / "page.html").write_text(attention_page(["a"], [np.ones((1, 1, 1))]), encoding="utf-8")
+    (tmp_path / "page.html").write_text(attention_page([whole(["a"], [np.ones((1, 1, 1))])]), encoding="utf-8")
 
     page.open(tmp_path / "page.html", "#query=1&key=1")
 
@@ -300,7 +301,7 @@ def test_one_token(page, tmp_path):
 def test_a_query_that_may_attend_to_nothing(page, tmp_path):
     """A row of zeros is shown as what it is."""
     arrays = [np.array([[[0.0, 0.0], [0.5, 0.5]]])]
-    (tmp_path / "page.html").write_text(attention_page(["a", "b"], arrays), encoding="utf-8")
+    (tmp_path / "page.html").write_text(attention_page([whole(["a", "b"], arrays)]), encoding="utf-8")
 
     page.open(tmp_path / "page.html", "#query=1")
 
@@ -309,7 +310,7 @@ def test_a_query_that_may_attend_to_nothing(page, tmp_path):
 
 def test_a_notebook_shows_the_page(page, tmp_path):
     """In a notebook the page runs in a frame that may run scripts and nothing else."""
-    view = Attention(TOKENS, WEIGHTS, [2, 3, 5], [1, 2, 3, 4], "In a notebook")
+    view = Attention([replace(whole(TOKENS, WEIGHTS), layers=[2, 3, 5])], "In a notebook")
     (tmp_path / "notebook.html").write_text(f"<!doctype html>{view._repr_html_()}", encoding="utf-8")
     page.send("Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=False, flatten=True)
 
@@ -320,3 +321,97 @@ def test_a_notebook_shows_the_page(page, tmp_path):
     assert [True] == [page.ask(READY, frame["sessionId"]) for frame in frames]
     path = page.ask("document.getElementById('path').textContent", frames[0]["sessionId"])
     assert "10.6[l=2]/5.2[h=1]/4.6:softmax" == path
+
+
+SOURCE = ["Wer", " reitet", " so", " spät", " durch", " Nacht", " und", " Wind", "?"]
+TARGET = ["<s>", "Who", " rides", " so", " late"]
+
+
+def across(ell_x, ell_z, L, H):
+    """Weights of ell_x queries for ell_z keys."""
+    return [w[:, :ell_x, :ell_z] / w[:, :ell_x, :ell_z].sum(-1, keepdims=True) for w in weights(L, H, 9, causal=False)]
+
+
+STACKS = [
+    whole(SOURCE, weights(1, 2, 9, causal=False, seed=1), kind="encoder", line="8.5"),
+    whole(TARGET, weights(2, 2, 5, seed=2), kind="decoder", line="8.14"),
+    whole(TARGET, across(5, 9, 2, 2), SOURCE, "cross", "8.16"),
+]
+
+
+@pytest.fixture
+def three(tmp_path):
+    """The file of a page of an encoder-decoder."""
+    (tmp_path / "page.html").write_text(attention_page(STACKS), encoding="utf-8")
+    return tmp_path / "page.html"
+
+
+@pytest.mark.parametrize(("n", "layer", "head", "query", "key"), [(0, 1, 2, 9, 3), (1, 2, 1, 4, 2), (2, 2, 2, 5, 9)])
+def test_an_address_leads_to_a_kind_of_attention(page, three, n, layer, head, query, key):
+    """#kind=cross&layer=2... shows the weight of a token of one text for one of the other."""
+    stack = STACKS[n]
+
+    page.open(three, f"#kind={stack.kind}&layer={layer}&head={head}&query={query}&key={key}")
+
+    w = f"{stack.weights[layer - 1][head - 1, query - 1, key - 1]:.3e}"
+    text, _, number = page.text("#reading").rpartition(" ")
+    asks, asked = visible(stack.queries[query - 1]), visible(stack.keys[key - 1])
+    assert (f"Query {query} {asks}, key {key} {asked}: weight", float(w)) == (text, float(number))
+    assert page.text("#path") == f"{stack.line}[l={layer}]/5.2[h={head}]/4.6:softmax"
+    assert f"#kind={stack.kind}&layer={layer}&head={head}&query={query}&key={key}&scale=root" == page.ask(
+        "location.hash"
+    )
+
+
+def test_the_kinds_of_attention_can_be_chosen(page, three):
+    """Each has its own texts, layers, heads and pictures; who asks can be pinned, who is asked is shaded."""
+    page.open(three)
+    seen = []
+    for n in (2, 1, 0):
+        page.ask(f"change({n})")
+        seen.append((page.texts("#tokens bdi"), page.texts("#context bdi"), page.texts("#layer option")))
+
+    shown = [[visible(token) for token in tokens] for tokens in (TARGET, SOURCE)]
+    assert [(shown[0], shown[1], ["1", "2"]), (shown[0], [], ["1", "2"]), (shown[1], [], ["1"])] == seen
+    page.ask("change(2)")
+    page.ask("pin(1)")
+    assert "2 Who" in page.text("#asks")
+    assert 9 == page.ask("asked.filter((word) => word.style.background).length")
+    assert 0 == page.ask("words.filter((word) => word.style.background).length")
+
+
+def test_each_kind_is_chosen_from_a_list(page, three):
+    """The list is there where there is something to choose, and does it."""
+    page.open(three)
+    page.ask(
+        "((list) => { list.value = 2; list.dispatchEvent(new Event('change')); })(document.querySelector('#kind'))"
+    )
+    page.ask("new Promise((done) => setTimeout(done, 50))")
+
+    assert ["encoder", "decoder", "cross"] == page.texts("#kind option")
+    assert False is page.ask("document.querySelector('#kind').parentElement.hidden")
+    assert "8.16[l=1]/5.2[h=1]/4.6:softmax" == page.text("#path")
+
+
+def test_one_kind_needs_no_list(page, path):
+    """Where there is one kind of attention nothing is said of kinds."""
+    page.open(path)
+
+    assert True is page.ask("document.querySelector('#kind').parentElement.hidden")
+    assert "#layer=1&head=1&scale=root" == page.ask("location.hash")
+
+
+def test_a_wide_matrix_is_drawn_as_it_is(page, three):
+    """Rows and columns are as many as there are tokens; each cell has the colour of its weight; keys walk over both."""
+    page.open(three, "#kind=cross&head=2")
+    pixel = "Array.from(matrix.pen.getImageData(x + 3, y + 3, 1, 1).data)"
+    drawn = page.ask(
+        f"queries.flatMap((_, q) => keys.map((_, k) => {{ const {{ x, y }} = matrix.place(q, k); return {pixel}; }}))"
+    )
+    page.ask("document.querySelector('#matrix').focus()")
+    for key in ["ArrowRight", "End", "ArrowDown", "ArrowDown"]:
+        page.press(key)
+
+    rgba = "[0, 8, 16, 24].map((shift) => (colours.table[head.at(q, k)] >>> shift) & 255)"
+    assert page.ask(f"queries.flatMap((_, q) => keys.map((_, k) => {rgba}))") == drawn
+    assert page.text("#reading").startswith(f"Query 5 {visible(TARGET[-1])}, key 9 {visible(SOURCE[-1])}: weight ")
