@@ -358,9 +358,8 @@ def test_an_address_leads_to_a_kind_of_attention(page, three, n, layer, head, qu
     asks, asked = visible(stack.queries[query - 1]), visible(stack.keys[key - 1])
     assert (f"Query {query} {asks}, key {key} {asked}: weight", float(w)) == (text, float(number))
     assert page.text("#path") == f"{stack.line}[l={layer}]/5.2[h={head}]/4.6:softmax"
-    assert f"#kind={stack.kind}&layer={layer}&head={head}&query={query}&key={key}&scale=root" == page.ask(
-        "location.hash"
-    )
+    address = f"#kind={stack.kind}&layer={layer}&head={head}&query={query}&key={key}&scale=root"
+    assert address == page.ask("location.hash")
 
 
 def test_the_kinds_of_attention_can_be_chosen(page, three):
@@ -383,10 +382,9 @@ def test_the_kinds_of_attention_can_be_chosen(page, three):
 def test_each_kind_is_chosen_from_a_list(page, three):
     """The list is there where there is something to choose, and does it."""
     page.open(three)
-    page.ask(
-        "((list) => { list.value = 2; list.dispatchEvent(new Event('change')); })(document.querySelector('#kind'))"
-    )
-    page.ask("new Promise((done) => setTimeout(done, 50))")
+    chosen = "byId('path').textContent.startsWith('8.16')"
+    page.ask("byId('kind').value = 2, byId('kind').dispatchEvent(new Event('change'))")
+    page.ask(f"new Promise((done) => {{ const look = () => {chosen} ? done() : setTimeout(look, 5); look(); }})")
 
     assert ["encoder", "decoder", "cross"] == page.texts("#kind option")
     assert False is page.ask("document.querySelector('#kind').parentElement.hidden")
@@ -404,10 +402,10 @@ def test_one_kind_needs_no_list(page, path):
 def test_a_wide_matrix_is_drawn_as_it_is(page, three):
     """Rows and columns are as many as there are tokens; each cell has the colour of its weight; keys walk over both."""
     page.open(three, "#kind=cross&head=2")
-    pixel = "Array.from(matrix.pen.getImageData(x + 3, y + 3, 1, 1).data)"
-    drawn = page.ask(
-        f"queries.flatMap((_, q) => keys.map((_, k) => {{ const {{ x, y }} = matrix.place(q, k); return {pixel}; }}))"
-    )
+    pixels = page.ask("Array.from(matrix.picture.data)")
+    width, cell = page.ask("[matrix.picture.width, matrix.cell]")
+    starts = [4 * (int((q + 0.5) * cell) * width + int((k + 0.5) * cell)) for q in range(5) for k in range(9)]
+    drawn = [pixels[start : start + 4] for start in starts]
     page.ask("document.querySelector('#matrix').focus()")
     for key in ["ArrowRight", "End", "ArrowDown", "ArrowDown"]:
         page.press(key)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from transformulary.cli import MODEL_HELP
 
 if TYPE_CHECKING:
-    from transformulary.view import Attention
+    from transformulary.view import Attention, Stack
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,10 +64,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _told(seen: "Attention", file: Path) -> dict[str, object]:
-    """Of a model with one kind of attention, what is seen; of one with three, for each kind what is seen."""
-    told: list[dict[str, object]] = [
-        {"kind": stack.kind, "tokens": stack.queries, "layers": list(stack.layers), "heads": list(stack.heads)}
-        | ({} if stack.keys is stack.queries else {"keys": stack.keys})
-        for stack in seen.stacks
-    ]
+    """What is seen; of a model with several kinds of attention, for each of them."""
+    told = [_told_of(stack) for stack in seen.stacks]
     return {"file": str(file)} | (told[0] if len(told) == 1 else {"attention": told})
+
+
+def _told_of(stack: "Stack") -> dict[str, object]:
+    keys = {} if stack.keys is stack.queries else {"keys": stack.keys}
+    return {
+        "kind": stack.kind,
+        "tokens": stack.queries,
+        **keys,
+        "layers": list(stack.layers),
+        "heads": list(stack.heads),
+    }
