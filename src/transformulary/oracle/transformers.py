@@ -35,9 +35,7 @@ def EDTransformer(z: Sequence[int], x: Sequence[int], /, theta: Theta, c: EDTran
     ell_z = len(z)  # 1
     W_e = theta.W_e_z if "W_e" in c.separate else theta.W_e
     W_p = theta.W_p_z if "W_p" in c.separate else theta.W_p
-    e = [
-        SCALE[c.embedding_scale](c.d_e) * W_e[:, z[t]] + POSITION[c.positions](t, W_p, c) for t in range(ell_z)
-    ]  # 2
+    e = [SCALE[c.embedding_scale](c.d_e) * W_e[:, z[t]] + POSITION[c.positions](t, W_p, c) for t in range(ell_z)]  # 2
     Z = columns(e)  # 3
     if c.embedding_norm:
         Z = columns(NORM[c.norm](Z[:, t], theta.gamma_z, theta.beta_z, c) for t in range(ell_z))  # 3a
@@ -64,7 +62,8 @@ def EDTransformer(z: Sequence[int], x: Sequence[int], /, theta: Theta, c: EDTran
     # decode the primary sequence given the context
     ell_x = len(x)  # 10
     e = [
-        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta.W_p, c) for t in range(ell_x)
+        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta.W_p, c)
+        for t in range(ell_x)
     ]  # 11
     X = columns(e)  # 12
     if c.embedding_norm:
@@ -110,9 +109,7 @@ def PreEDTransformer(z: Sequence[int], x: Sequence[int], /, theta: Theta, c: Pre
     ell_z = len(z)  # 1
     W_e = theta.W_e_z if "W_e" in c.separate else theta.W_e
     W_p = theta.W_p_z if "W_p" in c.separate else theta.W_p
-    e = [
-        SCALE[c.embedding_scale](c.d_e) * W_e[:, z[t]] + POSITION[c.positions](t, W_p, c) for t in range(ell_z)
-    ]  # 2
+    e = [SCALE[c.embedding_scale](c.d_e) * W_e[:, z[t]] + POSITION[c.positions](t, W_p, c) for t in range(ell_z)]  # 2
     Z = columns(e)  # 3
     if c.embedding_norm:
         Z = columns(NORM[c.norm](Z[:, t], theta.gamma_z, theta.beta_z, c) for t in range(ell_z))  # 3a
@@ -141,7 +138,8 @@ def PreEDTransformer(z: Sequence[int], x: Sequence[int], /, theta: Theta, c: Pre
     # decode the primary sequence given the context
     ell_x = len(x)  # 11
     e = [
-        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta.W_p, c) for t in range(ell_x)
+        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta.W_p, c)
+        for t in range(ell_x)
     ]  # 12
     X = columns(e)  # 13
     if c.embedding_norm:
@@ -188,7 +186,8 @@ def ETransformer(x: Sequence[int], /, theta: Theta, c: ETransformerConfig, s: Se
     """
     ell = len(x)  # 1
     e = [
-        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta.W_p, c) for t in range(ell)
+        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta.W_p, c)
+        for t in range(ell)
     ]  # 2
     if c.segments:
         e = [e[t] + theta.W_s[:, s[t]] for t in range(ell)]  # 2a
@@ -249,7 +248,8 @@ def DTransformer(x: Sequence[int], /, theta: Theta, c: DTransformerConfig) -> Ar
     """
     ell = len(x)  # 1
     e = [
-        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta.W_p, c) for t in range(ell)
+        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta.W_p, c)
+        for t in range(ell)
     ]  # 2
     X = columns(e)  # 3
     if c.embedding_norm:

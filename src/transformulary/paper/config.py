@@ -16,6 +16,7 @@ from transformulary.paper.choices import ENCODER, ONE_STACK, PAIRED, SLOTS, TWO_
 from transformulary.paper.masks import MOST, Causal, Mask, parse_mask
 from transformulary.paper.symbols import called
 
+
 @dataclass(frozen=True, kw_only=True)
 class Widths(Choices):
     """Sizes of one layer; numbers of elements, all at least 1.
