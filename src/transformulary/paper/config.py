@@ -221,8 +221,8 @@ class TwoStacks(Sizes):
     """An encoder and a decoder.
 
     L_enc, L_dec  layers of the encoder and of the decoder
-    separate      tables of the embedding that the context z has of its own, of W_e and W_p: then z is embedded by W_e_z,
-                  W_p_z, and W_e, W_p are those of x.  The paper has none; tied, W_u is the W_e of x
+    separate      of W_e and W_p, those that z has of its own: W_e_z, W_p_z.  The paper has none; tied, W_u is the W_e
+                  of x
     """
 
     optional: ClassVar[frozenset[str]] = TWO_STACKS
