@@ -4,8 +4,8 @@
     transformulary convert annalog/ckpt_and_vocab/Lev_extended.pt molecules --format annalog_format.py
     python annalog_format.py annalog/ckpt_and_vocab/stereo_experiment_vocab_ttf.pkl molecules
 
-Its checkpoint has tensors alone: all sizes and choices stand here.  Its vocabulary is a pickle, of which the last command
-makes a tokenizer.json.
+Its checkpoint has tensors alone: all sizes and choices stand here.  Its vocabulary is a pickle, of which the last
+command makes a tokenizer.json.
 """
 
 import pickle
@@ -39,18 +39,22 @@ FORMAT = Format(
     "annalog",
     keys=(),
     fixed={
-        **dict(N_V=59, ell_max=102, L_enc=3, L_dec=3, H=8, d_e=256, d_mlp=512),
-        **dict(eps=1e-5, embedding_scale="sqrt", separate=["W_e", "W_p"], absent=[]),
+        "N_V": 59, "ell_max": 102, "L_enc": 3, "L_dec": 3, "H": 8, "d_e": 256, "d_mlp": 512,
+        "eps": 1e-5, "embedding_scale": "sqrt", "separate": ["W_e", "W_p"], "absent": [],
     },
     weights=(
         Rule("encoder.tok_embedding.weight", "W_e_z.weight"),
         Rule("encoder.pos_embedding.weight", "W_p_z.weight"),
         Rule("decoder.tok_embedding.weight", "W_e.weight"),
         Rule("decoder.pos_embedding.weight", "W_p.weight"),
-        *(Rule(f"{theirs}.{kind}", f"{ours}.{kind}") for theirs, ours in MODULES.items() for kind in ("weight", "bias")),
+        *(
+            Rule(f"{theirs}.{kind}", f"{ours}.{kind}")
+            for theirs, ours in MODULES.items()
+            for kind in ("weight", "bias")
+        ),
     ),
     kind=EDTransformerConfig,
-)
+)  # fmt: skip
 
 
 class Plain(pickle.Unpickler):
