@@ -82,9 +82,7 @@ def translated(
 
     def run(rows: list[_Asked]) -> Iterator[Translation]:
         seeds = [row.seed for row in rows if row.seed is not None] or None
-        found = EDInference(
-            model, [row.z for row in rows], steps, how, frame=defaults.frame, seed=seeds, ids=ids
-        )
+        found = EDInference(model, [row.z for row in rows], steps, how, frame=defaults.frame, seed=seeds, ids=ids)
         yield from (spelled(loaded, defaults, one) for one in found)
 
     yield from by_length(map(_Asked, contexts, numbers), run, batch)
