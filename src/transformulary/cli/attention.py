@@ -14,12 +14,25 @@ from transformulary.errors import CheckpointError
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
-    parser.add_argument("--prompt", metavar="TEXT", required=True, help="what the model reads, at most ell_max tokens")
+    parser.add_argument(
+        "--prompt",
+        metavar="TEXT",
+        required=True,
+        help="what the model reads, at most ell_max tokens; of an encoder-decoder, what it has answered so far",
+    )
+    parser.add_argument(
+        "--context", metavar="TEXT", help="of an encoder-decoder, the text that it answers (default: none)"
+    )
     parser.add_argument(
         "--out", metavar="FILE", type=Path, default=Path("attention.html"), help="FILE.html or FILE.png (%(default)s)"
     )
     parser.add_argument("--layer", metavar="l", type=int, help="one layer only, counted from 1 (default: all)")
     parser.add_argument("--head", metavar="h", type=int, help="one head only, counted from 1 (default: all)")
+    parser.add_argument(
+        "--kind",
+        choices=("encoder", "decoder", "cross"),
+        help="of an encoder-decoder, one kind of attention only (default: all three)",
+    )
     parser.add_argument(
         "--bos",
         action=argparse.BooleanOptionalAction,
@@ -33,14 +46,25 @@ def run(args: argparse.Namespace) -> int:
     from transformulary.view import attention, suffix
 
     suffix(args.out)  # a wrong name is told before the model is loaded
-    from transformulary.models import decoder, load
-    from transformulary.tokens import why_none
+    from transformulary.encode.reading import vocabulary
+    from transformulary.models import bare, load
+    from transformulary.nn import EDTransformer, Transformer
 
     loaded = load(args.model)
-    if loaded.tokenizer is None:
-        raise CheckpointError(why_none(loaded.described))
-    view = attention(decoder(loaded), loaded.tokenizer, args.prompt, args.bos).only(args.layer, args.head)
-    view.save(args.out)
-    told = {"file": str(args.out), "tokens": view.tokens, "layers": list(view.layers), "heads": list(view.heads)}
-    print(json.dumps(told) if args.json else args.out)
+    model = bare(loaded.model, Transformer)
+    begin = beginning(loaded) if isinstance(model, EDTransformer) else None
+    seen = attention(model, vocabulary(loaded), args.prompt, args.bos, args.context, begin)
+    seen = seen.only(args.layer, args.head, args.kind)
+    seen.save(args.out)
+    print(json.dumps(_told(seen, args.out)) if args.json else args.out)
     return 0
+
+
+def _told(seen: "Attention", file: Path) -> dict[str, object]:
+    """Of a model with one kind of attention, what is seen; of one with three, for each kind what is seen."""
+    stacks = {
+        stack.kind: {"tokens": stack.queries, "layers": list(stack.layers), "heads": list(stack.heads)}
+        | ({} if stack.keys is stack.queries else {"keys": stack.keys})
+        for stack in seen.stacks
+    }
+    return {"file": str(file)} | (stacks if len(stacks) > 1 else next(iter(stacks.values())))

@@ -71,7 +71,7 @@ def _framed(loaded: Loaded, text: Text, special: bool) -> Encoding:
         return Encoding(text, [0] * len(text))
     tokenizer = vocabulary(loaded)
     one, other = (text, None) if isinstance(text, str) else text
-    if other is not None and tokenizer.pipeline.post_processor is None:
+    if other is not None and not tokenizer.pairs:
         raise TokenError("the tokenizer does not say how a pair of texts is read as one. Give one text at a time.")
     return tokenizer.framed(one, other, special)
 

@@ -42,7 +42,7 @@ class Pooling:
         """
         if not (folder / "modules.json").is_file():
             return cls()
-        _, *modules = _modules(folder / "modules.json")
+        modules = _modules(folder / "modules.json")[1:]  # the first is the encoder
         kinds = [kind for kind, _ in modules]
         if kinds not in (["Pooling"], ["Pooling", "Normalize"]):
             raise CheckpointError(

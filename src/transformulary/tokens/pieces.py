@@ -122,6 +122,11 @@ class SentencePieces(Tokenizer):
     def _ids(self, text: str) -> list[int]:
         return list(self.model.encode(text))
 
+    @property
+    def pairs(self) -> bool:
+        """See `Tokenizer.pairs`."""
+        return True
+
     def framed(self, text: str, pair: str | None = None, special: bool = False) -> Encoding:
         """See `Tokenizer.framed`."""
         begin = [self.bos_token] if self.config.get("add_bos_token") else []

@@ -176,6 +176,11 @@ class Tokenizer:
             )
             return [i for encoding in encoded for i in encoding.ids]
 
+    @property
+    def pairs(self) -> bool:
+        """Whether `framed` knows how two texts are read as one."""
+        return self.pipeline.post_processor is not None
+
     def framed(self, text: str, pair: str | None = None, special: bool = False) -> Encoding:
         """A text, or two, with the special tokens that the model was trained to see around them.
 
