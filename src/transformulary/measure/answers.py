@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
-from transformulary.data import NO_TOKEN
 from transformulary.encode.reading import read, vocabulary
 from transformulary.errors import DataError, require
 from transformulary.generate.translation import answer_defaults, encoder_decoder
-from transformulary.measure.measured import Measured, asked, together
+from transformulary.measure.measured import Measured, Part, Row, asked, together
 from transformulary.models import Loaded
 from transformulary.nn import evaluating
 from transformulary.ragged import by_length, padded
@@ -27,28 +26,14 @@ def target_tokens(loaded: Loaded, sources: Sequence[str], targets: Sequence[str]
         if len(x) - 1 > model.longest:
             raise DataError(f"target {n} has {len(x) - 1} tokens, more than ell_max = {model.longest}.")
 
-    def run(pairs: list[_Pair]) -> Iterator[tuple[int, float, int]]:
-        z, real_z = padded([pair.z for pair in pairs], device)
-        x, real_x = padded([pair.x[:-1] for pair in pairs], device)
-        y = padded([pair.x[1:] for pair in pairs], device)[0].where(real_x, NO_TOKEN)
-        logits = model(z, x, real_z=real_z, real_x=real_x)
-        for row, its in zip(logits, y, strict=True):
-            yield asked(row[None], its[None])
+    def run(some: list[Row]) -> Iterator[Part]:
+        z, real_z = padded([row.z for row in some], device)
+        x, real_x = padded([row.x[:-1] for row in some], device)
+        return asked(model(z, x, real_z=real_z, real_x=real_x), some)
 
-    rows = map(_Pair, (row.ids for row in read(loaded, sources)), answers)
+    rows = [Row(x, z=source.ids) for x, source in zip(answers, read(loaded, sources), strict=True)]
     with evaluating(model), torch.no_grad():
         return together("target tokens", by_length(rows, run, batch), sum(len(text.encode()) for text in targets))
-
-
-@dataclass(frozen=True)
-class _Pair:
-    """A context and its answer."""
-
-    z: list[int]
-    x: list[int]
-
-    def __len__(self) -> int:
-        return len(self.z) + len(self.x)
 
 
 def check_parallel(sources: Sequence[str], targets: Sequence[str]) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
-from transformulary.data import NO_TOKEN, Documents, corpus, shift
+from transformulary.data import corpus
 from transformulary.encode.reading import vocabulary
 from transformulary.errors import ConfigError, DataError
-from transformulary.measure.measured import Measured, asked, together
+from transformulary.measure.measured import Measured, Part, Row, asked, together
 from transformulary.models import Loaded, decoder
 from transformulary.nn import evaluating
+from transformulary.ragged import by_length, padded
 from transformulary.tokens import Tokenizer
 
 
@@ -21,39 +20,34 @@ def next_tokens(loaded: Loaded, texts: Sequence[str], context: int, stride: int,
     """Nats of every token of each text that has one before it; see `evaluate`."""
     model, tokenizer = decoder(loaded), vocabulary(loaded)
     device = model.W_e.weight.device
-    documents = [corpus([text], tokenizer, held_out=0).training for text in texts]
-    if not any(len(document) > 1 for document in documents):
+    documents = [corpus([text], tokenizer, held_out=0.0).training.ids.tolist() for text in texts]
+    rows = [row for document in documents for row in windows(document, context, stride)]
+    if not rows:
         raise DataError("the text has no token that comes after another: there is nothing to predict.")
+
+    def run(some: list[Row]) -> Iterator[Part]:
+        x, real = padded([row.x[:-1] for row in some], device)
+        return asked(model(x, real=None if real.all() else real), some)
+
     n_bytes = sum(predicted_bytes(*one, tokenizer) for one in zip(texts, documents, strict=True))
-
-    def parts() -> Iterator[tuple[int, float, int]]:
-        for document in documents:
-            for some in torch.split(windows(len(document), context, stride), batch):
-                x, y = shift(document.rows(some[:, :2]))
-                new = some[:, :1] + torch.arange(y.shape[1]) + 1 >= some[:, 2:]
-                yield asked(model(x.to(device)), y.where(new, NO_TOKEN).to(device))
-
     with evaluating(model), torch.no_grad():
-        return together("tokens", parts(), n_bytes)
+        return together("tokens", by_length(rows, run, batch), n_bytes)
 
 
-def windows(n: int, context: int, stride: int) -> Int[Tensor, "N_windows 3"]:
-    """Of n tokens: [start, end, first], windows in which the tokens from `first` on are targets, each of them once.
+def windows(x: list[int], context: int, stride: int) -> Iterator[Row]:
+    """Windows of a text, which begin `stride` tokens after each other, with those targets that none before them has.
 
-    They begin `stride` tokens after each other, and hold `context` targets at most and the token before them.
+    Each holds `context` targets at most, and the token before them.
     """
-    targets = max(0, n - 1)
-    starts = torch.arange(0, max(1, targets - context + stride) if targets else 0, stride)
-    ends = (starts + context).clamp(max=targets)
-    firsts = (starts + context - stride).where(starts > 0, 0) + 1
-    return torch.stack([starts, ends + 1, firsts], 1)
+    for start in range(0, max(1, len(x) - 1 - context + stride), stride):
+        if len(x) > 1:
+            yield Row(x[start : start + context + 1], first=1 + (context - stride if start else 0))
 
 
-def predicted_bytes(text: str, document: Documents, tokenizer: Tokenizer) -> int:
+def predicted_bytes(text: str, x: list[int], tokenizer: Tokenizer) -> int:
     """The bytes of a text whose tokens are targets: all, but for those of a first token before which there is none."""
-    first = document.ids[:1].tolist()
-    silent = {tokenizer.bos_token, tokenizer.eos_token}
-    return len(text.encode()) - len(tokenizer.decode([i for i in first if i not in silent]).encode())
+    unpredicted = [i for i in x[:1] if i not in (tokenizer.bos_token, tokenizer.eos_token)]
+    return len(text.encode()) - len(tokenizer.decode(unpredicted).encode())
 
 
 def check_windows(context: int, stride: int, longest: float | int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from transformulary.encode import classified, filled
 from transformulary.encode.reading import encoder, vocabulary
 from transformulary.errors import CheckpointError, ConfigError, DataError
-from transformulary.measure.measured import Measured, together
+from transformulary.measure.measured import Measured, Part, together
 from transformulary.models import Loaded
 from transformulary.nn import EClassifier, ETransformer
 from transformulary.tokens import Tokenizer, chunks
@@ -22,7 +22,7 @@ def masked_tokens(loaded: Loaded, texts: Sequence[str], context: int, batch: int
     if not rows:
         raise DataError("the text has no tokens but special ones: there is nothing to hide.")
 
-    def parts() -> Iterator[tuple[int, float, int]]:
+    def parts() -> Iterator[Part]:
         for one in filled(loaded, rows, k=1, each=True, batch=batch):
             nats = [nats_of(masked.was.p) for masked in one.masked if masked.was]
             yield len(nats), sum(nats), one.recovered
@@ -56,7 +56,7 @@ def classes(loaded: Loaded, texts: Sequence[str], labels: Sequence[str], batch: 
         raise DataError(f"there are {len(texts)} texts and {len(labels)} labels: each text needs one.")
     right = [number(label, names, n) for n, label in enumerate(labels, 1)]
 
-    def parts() -> Iterator[tuple[int, float, int]]:
+    def parts() -> Iterator[Part]:
         for found, one in zip(classified(loaded, texts, 0, batch), right, strict=True):
             yield 1, next(nats_of(choice.p) for choice in found if choice.id == one), int(found[0].id == one)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Float
 from torch import Tensor
 
-from transformulary.data import NO_TOKEN
-from transformulary.train import count, total_loss
+from transformulary.train import total_loss
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,31 @@ class Measured:
         return self.correct / self.n
 
 
-def asked(logits: Float[Tensor, "B ell N_V"], targets: Int[Tensor, "B ell"]) -> tuple[int, float, int]:
-    """(n, nats, correct) of the targets of a batch, those that are NO_TOKEN aside."""
-    correct = (logits.argmax(-1) == targets) & (targets != NO_TOKEN)
-    return count(targets), total_loss(logits, targets).item(), int(correct.sum())
+@dataclass(frozen=True)
+class Row:
+    """Tokens that a model predicts, each from those before it, from x[first] on; and a context z, if it has one."""
+
+    x: list[int]
+    first: int = 1
+    z: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.z) + len(self.x)
 
 
-def together(what: str, parts: Iterable[tuple[int, float, int]], n_bytes: int = 0) -> Measured:
-    """The sum of what was asked in batches."""
+#: How much of what is measured one row is: n, nats, correct.
+Part = tuple[int, float, int]
+
+
+def asked(logits: Float[Tensor, "B ell N_V"], rows: Sequence[Row]) -> Iterator[Part]:
+    """What each row is, with the logits after each of its tokens but the last."""
+    for row, all_of_it in zip(rows, logits, strict=True):
+        y = torch.tensor(row.x[row.first :], device=logits.device)
+        l = all_of_it[row.first - 1 : len(row.x) - 1]
+        yield len(y), total_loss(l[None], y[None]).item(), int((l.argmax(-1) == y).sum())
+
+
+def together(what: str, parts: Iterable[Part], n_bytes: int = 0) -> Measured:
+    """The sum of all parts."""
     n, nats, correct = (sum(column) for column in zip(*parts, strict=True))
     return Measured(what, int(n), float(nats), int(correct), n_bytes)
