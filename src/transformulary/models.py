@@ -239,6 +239,8 @@ def _converted(described: Described, tensors: Mapping[str, Tensor], form: Format
         prefix = "" if described.prefixed else form.prefix
         stored = {name.removeprefix(prefix): t for name, t in form.stored(config, tensors, torch.cat)}
         more = {name: torch.tensor(source.array(at)).to(PRECISIONS[dtype]) for name, at in described.kept()}
+        for name, at, rows in described.unread():
+            stored[name][:rows] = torch.tensor(source.array(at)[:rows])
         files["model.safetensors"] = _bytes(stored | more)
     return files
 

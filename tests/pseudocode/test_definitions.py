@@ -125,8 +125,8 @@ SENTENCES = {
     "uniform(d) is a random whole number from 0 to d − 1": uniform,
     "joined(D) is one list of all that the lists in D have, in their order": joined,
     "clock[i] is the time of training before step i, in seconds": clock,
-    "matrices(θ) is θ with 0 in place of W_p and of all vectors": decayed,
-    "embeddings(g) is g with 0 in place of all but W_e and W_p": embedded,
+    "matrices(θ) is θ with 0 in place of positional embeddings and of all vectors": decayed,
+    "embeddings(g) is g with 0 in place of all but token and positional embeddings": embedded,
     "chosen(x, p_mask, special) is a set of places of x, each with probability p_mask, but none of a special "
     "token": chosen,
     "corrupted(v, mask_token, N_V) is mask_token with probability 0.8, v with 0.1, else one of the N_V tokens at "

@@ -76,7 +76,7 @@ def _numbered(
 
 
 ACT = "ACTIVATION[c.activation]("
-POS = "POSITION[c.positions](t, theta, c)"
+POS = "POSITION[c.positions](t, theta.W_p, c)"
 SCALED = "S / SCALE[c.scale](d_attn)"
 HEAD, KV = "W_qkv(W, h, h // (H // H_kv))", "h // (H // H_kv)"
 Q, K, V = (f"W_qkv.W_{q} @ {of} + W_qkv.b_{q}[:, None]" for q, of in zip("qkv", "XZZ", strict=True))

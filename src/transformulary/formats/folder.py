@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformulary.errors import CheckpointError, ConfigError
+from transformulary.formats.bart import BART
 from transformulary.formats.bert import BERT
 from transformulary.formats.format import Format
 from transformulary.formats.gguf_models import GGUF_GPT2, GGUF_LLAMA
@@ -23,7 +24,7 @@ from transformulary.formats.nanogpt import NANOGPT
 from transformulary.formats.native import NATIVE
 from transformulary.formats.pooling import Pooling
 from transformulary.formats.qwen2 import QWEN2, QWEN3
-from transformulary.formats.rules import Head, Origin, classes, unwrapped
+from transformulary.formats.rules import Head, Offset, Origin, classes, unwrapped
 from transformulary.formats.sources import Source, config_file, holds_config, open_source
 from transformulary.formats.strict import read_json
 from transformulary.formats.t5 import T5
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: In the order of preference: a model is saved in the first format that can express its config.
-FORMATS = (GPT2, GPT_NEO, LLAMA, MISTRAL, QWEN2, QWEN3, BERT, MARIAN, T5, *NATIVE)
+FORMATS = (GPT2, GPT_NEO, LLAMA, MISTRAL, QWEN2, QWEN3, BERT, MARIAN, BART, T5, *NATIVE)
 #: Those that can be read.
 READABLE = (*FORMATS, NANOGPT, GGUF_GPT2, GGUF_LLAMA)
 #: What a config calls the list of those tensors of which it depends whether they are there.
@@ -96,6 +97,13 @@ class Described:
         for name in self.source.tensors:
             if self.format.spare(self.format.full(name, used), used, self.format.unused):
                 yield unwrapped(name), name
+
+    def unread(self) -> Iterator[tuple[str, str, int]]:
+        """(name to be saved under, name in the file, how many) of first rows that are saved as they were."""
+        for origin in self.plan.values():
+            for offset in origin.operations:
+                if isinstance(offset, Offset):
+                    yield unwrapped(origin.name), origin.name, offset.rows
 
     @property
     def prefixed(self) -> bool:
