@@ -1,15 +1,19 @@
 """transformulary attention MODEL --prompt TEXT --out FILE: what every head looks at, as one HTML page or one PNG
 
 The page needs no network and no other file: choose a layer and a head, point at a weight. Rows are
-queries (the token that asks), columns are keys (the token that is asked).
+queries (the token that asks), columns are keys (the token that is asked).  Of a decoder and an encoder there is one
+kind of attention; of an encoder-decoder three, and two texts: --context is what it reads, --prompt what it answers.
 """
 
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transformulary.cli import MODEL_HELP
-from transformulary.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from transformulary.view import Attention, Stack
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,13 +51,12 @@ def run(args: argparse.Namespace) -> int:
 
     suffix(args.out)  # a wrong name is told before the model is loaded
     from transformulary.encode.reading import vocabulary
-    from transformulary.models import bare, load
-    from transformulary.nn import EDTransformer, Transformer
+    from transformulary.generate.translation import answer_defaults
+    from transformulary.models import load
 
     loaded = load(args.model)
-    model = bare(loaded.model, Transformer)
-    begin = beginning(loaded) if isinstance(model, EDTransformer) else None
-    seen = attention(model, vocabulary(loaded), args.prompt, args.bos, args.context, begin)
+    begin = None if args.context is None else answer_defaults(loaded).frame.bos_token
+    seen = attention(loaded.model, vocabulary(loaded), args.prompt, args.bos, args.context, begin)
     seen = seen.only(args.layer, args.head, args.kind)
     seen.save(args.out)
     print(json.dumps(_told(seen, args.out)) if args.json else args.out)
@@ -61,10 +64,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _told(seen: "Attention", file: Path) -> dict[str, object]:
-    """Of a model with one kind of attention, what is seen; of one with three, for each kind what is seen."""
-    stacks = {
-        stack.kind: {"tokens": stack.queries, "layers": list(stack.layers), "heads": list(stack.heads)}
-        | ({} if stack.keys is stack.queries else {"keys": stack.keys})
-        for stack in seen.stacks
+    """What is seen; of a model with several kinds of attention, for each of them."""
+    told = [_told_of(stack) for stack in seen.stacks]
+    return {"file": str(file)} | (told[0] if len(told) == 1 else {"attention": told})
+
+
+def _told_of(stack: "Stack") -> dict[str, object]:
+    keys = {} if stack.keys is stack.queries else {"keys": stack.keys}
+    return {
+        "kind": stack.kind,
+        "tokens": stack.queries,
+        **keys,
+        "layers": list(stack.layers),
+        "heads": list(stack.heads),
     }
-    return {"file": str(file)} | (stacks if len(stacks) > 1 else next(iter(stacks.values())))

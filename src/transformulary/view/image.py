@@ -51,10 +51,10 @@ def draw(stacks: Sequence[Stack], title: str) -> Figure:
     size = max(sheet.width for sheet in sheets), TOP + sum(sheet.height for sheet in sheets)
     figure = Figure(figsize=size, facecolor="white")
     _head(figure, title, f"softmax(S / √d_attn): Algorithm 4, line 6, run by {sources(stacks)}")
-    bottom = 0.0
-    for sheet in reversed(sheets):
+    bottom = size[1] - TOP
+    for sheet in sheets:
+        bottom -= sheet.height
         sheet.draw(figure, bottom, f"{sheet.stack.kind}: " if len(stacks) > 1 else "")
-        bottom += sheet.height
     return figure
 
 

@@ -28,7 +28,8 @@ def attention_page(stacks: Sequence[Stack], title: str = "Attention") -> str:
 
     Source: Algorithm 4, line 6, in Algorithms 8, 9 and 10.
     """
-    kinds, packed = [], []
+    kinds: list[dict[str, Any]] = []
+    packed: list[str] = []
     for stack in stacks:
         kind, more = _packed(stack)
         kinds.append({"first": len(packed)} | kind)
@@ -41,13 +42,11 @@ def attention_page(stacks: Sequence[Stack], title: str = "Attention") -> str:
     return _fill(title, data, packed, sources(stacks), size(stacks, packed))
 
 
-def _packed(stack: Stack) -> tuple[dict[str, Any], list[str]]:
+def _packed(stack: Stack) -> tuple[dict[str, Any], Sequence[str]]:
     """What the page knows of a stack, and the weights of each of its heads."""
-    causal, packed, thumbnails = is_causal(stack.weights), [], []
-    for w in (head for layer in stack.weights for head in layer):
-        codes = encode(w)
-        packed.append(pack(codes, causal))
-        thumbnails.append(thumbnail(codes))
+    causal = is_causal(stack.weights)
+    heads = (encode(w) for layer in stack.weights for w in layer)
+    packed, thumbnails = zip(*((pack(codes, causal), thumbnail(codes)) for codes in heads), strict=True)
     kind = {
         "name": stack.kind,
         "line": stack.line,

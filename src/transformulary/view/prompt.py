@@ -118,8 +118,10 @@ def attention(
 
     Source: Algorithm 4, line 6, in Algorithms 8, 9 and 10.
     """
-    from transformulary.nn import DTransformer, EDTransformer, Encoder
+    from transformulary.models import bare
+    from transformulary.nn import DTransformer, EDTransformer, Encoder, Transformer
 
+    model = bare(model, Transformer)
     if isinstance(model, EDTransformer) == (context is None):
         needs = "needs a context too, the text that it answers" if context is None else "reads one text, and no context"
         raise ConfigError(f"a model of this architecture ({type(model.config).__name__}) {needs}.")
@@ -127,8 +129,10 @@ def attention(
         raise ConfigError("bos says how the prompt of a decoder begins; this model's vocabulary says how texts do.")
     if isinstance(model, EDTransformer):
         stacks = _of_both(model, tokenizer, str(context), prompt, begin)
+    elif isinstance(model, Encoder):
+        stacks = [_of_encoder(model, tokenizer, prompt)]
     else:
-        stacks = [_of_encoder(model, tokenizer, prompt) if isinstance(model, Encoder) else _of_decoder(model, tokenizer, prompt, bos)]
+        stacks = [_of_decoder(bare(model, DTransformer), tokenizer, prompt, bos)]
     return Attention(stacks, f"Attention of {f'{_quoted(context)} → ' if context else ''}{_quoted(prompt)}")
 
 
@@ -155,9 +159,7 @@ def _of_encoder(model: Encoder, tokenizer: Tokenizer, text: str) -> Stack:
     return whole(_spelled(tokenizer, row.ids), weights, kind="encoder", line="9.5")
 
 
-def _of_both(
-    model: EDTransformer, tokenizer: Tokenizer, context: str, prompt: str, begin: int | None
-) -> list[Stack]:
+def _of_both(model: EDTransformer, tokenizer: Tokenizer, context: str, prompt: str, begin: int | None) -> list[Stack]:
     from transformulary.nn import attention_weights
 
     if begin is None:
