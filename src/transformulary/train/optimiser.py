@@ -13,7 +13,7 @@ from transformulary.paper.settings import TrainingSettings
 
 def decays(name: str, parameter: Tensor) -> bool:
     """Weight decay is for matrices: not for norms, biases and embeddings of positions."""
-    return parameter.ndim >= 2 and name.partition(".")[0] not in PLACES
+    return parameter.ndim >= 2 and not set(PLACES) & set(name.split("."))
 
 
 def embeds(name: str) -> bool:
