@@ -1,5 +1,6 @@
 """The page of an encoder-decoder, which looks in three ways, in a real browser."""
 
+import numpy as np
 import pytest
 
 from transformulary.view import attention_page, whole
@@ -88,3 +89,15 @@ def test_a_wide_matrix_is_drawn_as_it_is(page, three):
     rgba = "[0, 8, 16, 24].map((shift) => (colours.table[head.at(q, k)] >>> shift) & 255)"
     assert page.ask(f"queries.flatMap((_, q) => keys.map((_, k) => {rgba}))") == drawn
     assert page.text("#reading").startswith(f"Query 5 {visible(TARGET[-1])}, key 9 {visible(SOURCE[-1])}: weight ")
+
+
+def test_a_tall_matrix_fits_into_the_window(page, tmp_path):
+    """An answer much longer than its context is no higher than the window until it is enlarged."""
+    stack = whole(["a"] * 200, [np.full((1, 200, 4), 0.25)], ["b"] * 4, "cross", "8.16")
+    (tmp_path / "page.html").write_text(attention_page([stack]), encoding="utf-8")
+
+    page.open(tmp_path / "page.html")
+
+    height, scrolls = page.ask("[matrix.box.clientHeight, matrix.box.scrollHeight - matrix.box.clientHeight]")
+    assert height < page.ask("innerHeight")
+    assert scrolls <= 0
