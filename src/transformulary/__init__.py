@@ -29,6 +29,7 @@ _HOMES = {
     "describe": "pages",
     "diff": "pages",
     "embed": "encode",
+    "evaluate": "measure",
     "fill": "encode",
     "load": "models",
     "preset": "paper",
@@ -36,8 +37,8 @@ _HOMES = {
     "translate": "generate",
 }
 
-_PACKAGES = frozenset({"conform", "data", "encode", "formats", "generate", "nn", "oracle", "paper", "pseudocode"})
-_PACKAGES |= {"tokens", "train", "view"}
+_PACKAGES = frozenset({"conform", "data", "encode", "formats", "generate", "measure", "nn", "oracle"})
+_PACKAGES |= {"paper", "pseudocode", "tokens", "train", "view"}
 
 __all__ = [*_HOMES]
 

@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "data": {"tokens"},
     "train": {"paper", "nn", "formats", "tokens", "models", "data"},
     "generate": {"paper", "nn", "formats", "tokens", "models", "ragged", "encode"},
+    "measure": {"nn", "tokens", "models", "ragged", "data", "train", "encode", "generate"},
     "conform": {"paper", "oracle", "pseudocode", "nn", "formats", "tokens", "models", "generate", "trace"},
     "pytest_plugin": {"conform"},
     "trace": {"paper", "oracle", "pseudocode"},

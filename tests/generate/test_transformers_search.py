@@ -24,6 +24,9 @@ SAID = [
     {"num_beams": 4, "bad_words_ids": [[36], [1]], "forced_eos_token_id": 1, "renormalize_logits": True},
     {"num_beams": 4, "bad_words_ids": [[36]], "suppress_tokens": [3, 4, 17]},
     {"num_beams": 3, "forced_bos_token_id": 12, "forced_eos_token_id": 1},
+    {"num_beams": 3, "no_repeat_ngram_size": 2, "min_length": 4},
+    {"num_beams": 1, "no_repeat_ngram_size": 1, "min_new_tokens": 5},
+    {"num_beams": 4, "no_repeat_ngram_size": 3, "min_length": 6, "length_penalty": 2.0, "early_stopping": True},
 ]
 
 
@@ -34,10 +37,19 @@ def t5(seed):
     return randomise(transformers.T5ForConditionalGeneration(config), seed)
 
 
-MODELS = {"marian": lambda seed: marian(seed)[0], "t5": t5}
+def bart(seed):
+    config = transformers.BartConfig(
+        vocab_size=37, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=20, decoder_ffn_dim=20, max_position_embeddings=16,
+        pad_token_id=36, bos_token_id=0, eos_token_id=1, decoder_start_token_id=36, forced_eos_token_id=None,
+    )  # fmt: skip
+    return randomise(transformers.BartForConditionalGeneration(config), seed)
 
 
-@pytest.fixture(scope="module", params=[("marian", 0), ("t5", 0), ("t5", 2)], ids=str)
+MODELS = {"bart": bart, "marian": lambda seed: marian(seed)[0], "t5": t5}
+
+
+@pytest.fixture(scope="module", params=[("bart", 0), ("marian", 0), ("t5", 2)], ids=str)
 def pair(request, tmp_path_factory):
     """Their model, made to say more than one thing, and ours, read from its files."""
     kind, seed = request.param
@@ -46,7 +58,7 @@ def pair(request, tmp_path_factory):
     with torch.no_grad():
         for name, theta in theirs.named_parameters():
             if "decoder.final_layer_norm" in name or "decoder.layers.1.final_layer_norm" in name:
-                theta.mul_({"marian": 4, "t5": 12}[kind])
+                theta.mul_({"bart": 4, "marian": 4, "t5": 12}[kind])
             elif theta.dim() == 2 and "shared" not in name and "positions" not in name:
                 theta.mul_(6)
     folder = tmp_path_factory.mktemp(kind)

@@ -60,6 +60,9 @@ OBEYED_15: dict[str, tuple[type, ...]] = OBEYED | {
     "forced_eos_token_id": (int, list),
     "bad_words_ids": (list,),
     "suppress_tokens": (list,),
+    "min_length": (int,),  # with the token that begins it
+    "min_new_tokens": (int,),
+    "no_repeat_ngram_size": (int,),
 }
 #: early_stopping -> when beam search ends.
 UNTIL = {False: "likely", True: "full", "never": "certain"}
@@ -137,6 +140,8 @@ class AnswerDefaults:
         where = f"{folder}/{'generation_config.json' if generation else 'config.json'}".removeprefix("/")
         theirs = generation or {key: config[key] for key in config.keys() & (OBEYED_15.keys() | REQUIRED.keys())}
         said = _said(theirs, where, OBEYED_15)
+        if not generation and config.get("force_bos_token_to_be_generated"):  # older BARTs' word for it
+            said.setdefault("forced_bos_token_id", said.get("bos_token_id"))
         longest = said["max_length"] - 1 if "max_length" in said else None
         ell_gen = said.get("max_new_tokens", longest)
         if ell_gen is not None and ell_gen < 1:
@@ -179,6 +184,8 @@ def _frame(said: dict[str, Any], eos_token: int | None, N_V: int, where: object)
         first=one.get("forced_bos_token_id"),
         last=one.get("forced_eos_token_id"),
         banned=tuple(_ids("bad_words_ids", [i for word in words for i in word], N_V, where)),
+        least=max(0, said.get("min_length", 0) - 1, said.get("min_new_tokens", 0)),
+        no_repeat=max(0, said.get("no_repeat_ngram_size", 0)),
         renormalised=said.get("renormalize_logits", False),
     )
 

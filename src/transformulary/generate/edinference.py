@@ -125,17 +125,20 @@ class Rules:
         """Line 3: whether nothing comes after x any more."""
         return x[-1] in self.frame.eos or len(x) > self.ell_gen
 
-    def log_p(self, logits: Float[Tensor, "n N_V"], length: int) -> Float[Tensor, "n N_V"]:
-        """log p of the token after the first `length` of x^, in float64; -inf for one that may not come.
+    def log_p(self, logits: Float[Tensor, "n N_V"], hypotheses: Sequence[Hypothesis]) -> Float[Tensor, "n N_V"]:
+        """log p of the token that comes after each hypothesis, in float64; -inf for one that may not come.
 
         Raises CheckpointError where the logits are of no distribution.
         """
         for row in logits:
             check(row)
-        only = self.frame.forced(length, self.ell_gen)
+        only = self.frame.forced(len(hypotheses[0].x), self.ell_gen)
         if only is not None:
             return torch.full(logits.shape, -math.inf, dtype=torch.float64).index_fill(1, torch.tensor([only]), 0.0)
-        log_p = logits.double().log_softmax(-1).masked_fill(self.banned, -math.inf)
+        banned = self.banned.repeat(len(logits), 1)
+        for row, hypothesis in zip(banned, hypotheses, strict=True):
+            row[[*self.frame.banned_after(hypothesis.x)]] = True
+        log_p = logits.double().log_softmax(-1).masked_fill(banned, -math.inf)
         return log_p.log_softmax(-1) if self.frame.renormalised else log_p
 
 
@@ -167,7 +170,7 @@ class Draw(Search):
         self.how, self.generator = how, generator
 
     def grow(self, logits: Float[Tensor, "n N_V"]) -> list[int]:
-        log_p = self.rules.log_p(logits, len(self.found.x))[0]
+        log_p = self.rules.log_p(logits, self.hypotheses)[0]
         y = draw(self.how(log_p), self.generator)  # 6
         self.found = self.found.plus(y, self.found.log_p + float(log_p[y]))  # 7
         self.hypotheses = [] if self.rules.ends(self.found.x) else [self.found]
@@ -184,7 +187,7 @@ class BeamSearch(Search):
 
     def grow(self, logits: Float[Tensor, "n N_V"]) -> list[int]:
         N, eos = self.how.N_beam, self.rules.frame.eos
-        log_p = self.rules.log_p(logits, len(self.hypotheses[0].x))
+        log_p = self.rules.log_p(logits, self.hypotheses)
         sums = log_p + torch.tensor([[h.log_p] for h in self.hypotheses], dtype=torch.float64)
         grown = [(n, self.hypotheses[n].plus(y, s)) for n, y, s in best(sums, N * max(2, 1 + len(eos)))]
         self.ended += [h for _, h in grown[:N] if self.rules.ends(h.x)]

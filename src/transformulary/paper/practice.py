@@ -153,6 +153,8 @@ class Frame:
     first         the only token that may follow bos_token; None lets the model say it
     last          the only token that may come where x^ is cut; None lets the model say it
     banned        tokens that never come
+    least         eos is none of the first so many tokens after bos_token
+    no_repeat     no so many tokens in a row come twice, bos_token counted among them; 0 lets them
     renormalised  whether the probability of a token, as beam search counts it, is that among the tokens that may
                   come, or that among all; where `first` or `last` leave no choice it is 1
     """
@@ -162,11 +164,19 @@ class Frame:
     first: int | None = None
     last: int | None = None
     banned: tuple[int, ...] = ()
+    least: int = 0
+    no_repeat: int = 0
     renormalised: bool = False
 
     def forced(self, n: int, ell_gen: int) -> int | None:
         """The only token that may be the n-th of ell_gen, counted from 1; None where there is a choice."""
         return self.first if n == 1 and self.first is not None else self.last if n == ell_gen else None
+
+    def banned_after(self, x: list[int]) -> set[int]:
+        """What of `least` and `no_repeat` may not come after x."""
+        k, new = self.no_repeat, len(x) - self.no_repeat + 1
+        again = {x[i + k - 1] for i in range(new) if x[i : i + k - 1] == x[new:]} if k else set()
+        return again | ({*self.eos} if len(x) <= self.least else set())
 
 
 @dataclass(frozen=True, kw_only=True)
