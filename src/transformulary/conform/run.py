@@ -18,7 +18,8 @@ from transformulary.conform.candidates.places import Table, as_table
 from transformulary.conform.compared import STREAM, error_of, told
 from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
 from transformulary.conform.dumps import read_index
-from transformulary.conform.faults import faults_of, hidden_faults, invisible_in
+from transformulary.conform.faults import Fault, faults_of, hidden_faults, invisible_in
+from transformulary.conform.held import adopted
 from transformulary.conform.misplaced import misplaced
 from transformulary.conform.misplaced import note as note_of
 from transformulary.conform.mistakes import ORDER
@@ -30,7 +31,7 @@ from transformulary.conform.replay import Replay
 from transformulary.conform.report import Report, rows_of
 from transformulary.conform.tokens import compare_ids
 from transformulary.conform.vectors import has_vectors
-from transformulary.conform.weights import weight_notes
+from transformulary.conform.weights import Match, compare_weights, weight_notes
 from transformulary.errors import CandidateError, TokenError
 from transformulary.oracle.path import line_of
 
@@ -80,10 +81,11 @@ def conform(
         candidate, ref, x, text=text, table=as_table(table), rename=rename, orientation=orientation, decoding=decoding
     )
     found = [_of_last_token(c, ref, x) for c in found]
-    runs = [_lockstep(c, ref, x) for c in found]
-    notes = [note for c, run in zip(found, runs, strict=True) for note in (*_notes(c, ref, x, text), *run.notes)]
+    runs = [_compared(c, ref, x, text) for c in found]
+    notes = [note for run in runs for note in run.notes]
     errors = [error for run in runs for error in run.errors]
     left = [error for run in runs for error in run.left]
+    weights = [fault for run in runs for fault in run.weights]
     findings = [finding for run in runs for finding in run.findings]
     projections = [run.projection for run in runs if run.projection]
     hidden = [mistake for projection in projections for mistake in projection.hidden()]
@@ -94,7 +96,7 @@ def conform(
     return Report(
         candidate=found[0].name, against=ref.name, precision=found[0].precision, ell=len(x),
         rows=rows_of(errors, unseen, {path for run in runs for path in run.misshapen}), notes=tuple(notes),
-        faults=(*faults_of(findings, ref.config), *hidden_faults(hidden, findings, ref.config.L)),
+        faults=(*weights, *faults_of(findings, ref.config), *hidden_faults(hidden, findings, ref.config.L)),
         agreement=_agreement(left, findings), unseen=tuple(unseen),
         invisible=invisible_in(projections), tokens=tuple(x),
     )  # fmt: skip
@@ -116,7 +118,10 @@ def _of_last_token(c: Candidate, ref: Reference, x: Sequence[int]) -> Candidate:
 
 @dataclass(frozen=True)
 class _Run:
-    """What one candidate's values showed; `left` are the errors that the findings do not set right."""
+    """What one candidate's values showed; `left` are the errors that the findings do not set right.
+
+    weights  what it holds in place of parameters, which the findings and `left` are beside
+    """
 
     errors: list[tuple[str, float, float]]
     left: list[tuple[str, float, float]]
@@ -124,10 +129,23 @@ class _Run:
     projection: Projection | None
     misshapen: frozenset[str] = frozenset()
     notes: tuple[Note, ...] = ()
+    weights: tuple[Fault, ...] = ()
 
 
 @np.errstate(all="ignore")  # their numbers may be infinite, or too large to be squared: the report says so
-def _lockstep(c: Candidate, ref: Reference, x: Sequence[int]) -> _Run:
+def _compared(c: Candidate, ref: Reference, x: Sequence[int], text: str) -> _Run:
+    """Tokens, weights, and, beside an oracle that holds the weights that the candidate does, the lines."""
+    matches = compare_weights(c.weights, ref.theta, ref.config, c.buffers) if c.weights or c.buffers else []
+    allowed = AllowedHere(c, ref, x)
+    like_theirs, weights, errors = adopted(c, matches, ref, x, allowed)
+    run = _placed(c, like_theirs, x)
+    run = replace(run, notes=(*_notes(c, matches, ref, x, text), *run.notes))
+    if not weights:
+        return run
+    return replace(run, weights=tuple(weights), errors=[(path, error, allowed(path)) for path, error in errors.items()])
+
+
+def _placed(c: Candidate, ref: Reference, x: Sequence[int]) -> _Run:
     try:
         return _run(c, ref, x, partial(_check_places, c, ref, x))
     except _Misplaced as found:
@@ -235,14 +253,12 @@ class AllowedHere:
                 since = own
 
 
-def _notes(c: Candidate, ref: Reference, x: Sequence[int], text: str) -> list[Note]:
+def _notes(c: Candidate, matches: Sequence[Match], ref: Reference, x: Sequence[int], text: str) -> list[Note]:
     notes = []
     if c.x is not None:
         wrong = compare_ids(c.x, x, ref.tokenizer, text)
         notes.append(Note("tokens", DIFFERS if wrong else AGREES, wrong or f"{len(x)} ids"))
-    if c.weights or c.buffers:
-        notes += weight_notes(c.weights, ref.theta, ref.config, c.buffers)
-    return [*notes, *c.notes]
+    return [*notes, *weight_notes(matches), *c.notes]
 
 
 def _agreement(errors: Sequence[tuple[str, float, float]], findings: Sequence[Finding]) -> float | None:
