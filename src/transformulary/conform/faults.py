@@ -60,14 +60,12 @@ def faults_of(findings: Sequence[Finding], c: DTransformerConfig) -> tuple[Fault
     return (*(_known(entries, c) for entries in of.values()), *_unknown(unexplained, c.L))
 
 
-def hidden_faults(
-    hidden: Iterable[tuple[Suspicion, list[Suspicion]]], findings: Sequence[Finding], L: int
-) -> tuple[Fault, ...]:
+def hidden_faults(projections: Iterable[Projection], findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
     """Mistakes that no value shows by itself, found in the pattern of all differences."""
     named = {mistake for finding in findings for mistake, _ in finding.mistakes}
     of: dict[Mistake, list[Suspicion]] = {}
     others: dict[Mistake, set[str]] = {}
-    for s, alike in hidden:
+    for s, alike in (found for projection in projections for found in projection.hidden()):
         if s.mistake not in named:
             of.setdefault(s.mistake, []).append(s)
             more = {other.mistake.says for other in alike if other.mistake != s.mistake}

@@ -88,7 +88,6 @@ def conform(
     weights = [fault for run in runs for fault in run.weights]
     findings = [finding for run in runs for finding in run.findings]
     projections = [run.projection for run in runs if run.projection]
-    hidden = [mistake for projection in projections for mistake in projection.hidden()]
     seen = {row.line for row in rows_of(errors, ()) if row.status != UNSEEN}
     if not errors and not notes:
         raise CandidateError(f"{found[0].name} shows no line of Algorithm 10; there is nothing to compare.")
@@ -96,7 +95,7 @@ def conform(
     return Report(
         candidate=found[0].name, against=ref.name, precision=found[0].precision, ell=len(x),
         rows=rows_of(errors, unseen, {path for run in runs for path in run.misshapen}), notes=tuple(notes),
-        faults=(*weights, *faults_of(findings, ref.config), *hidden_faults(hidden, findings, ref.config.L)),
+        faults=(*weights, *faults_of(findings, ref.config), *hidden_faults(projections, findings, ref.config.L)),
         agreement=_agreement(left, findings), unseen=tuple(unseen),
         invisible=invisible_in(projections), tokens=tuple(x),
     )  # fmt: skip
