@@ -8,7 +8,7 @@ narrow what can be said: then a mistake is tried on everything since the last va
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -221,13 +221,17 @@ class Lockstep:
         return any(p != path and p.startswith((f"{path}/", f"{path}:")) for p in self.seen)
 
     def _of_another_order(self, path: str, ours: Array, theirs: Array) -> Explanation | None:
-        """Another order of the lines, alone or with further mistakes in every layer."""
-        for order in ORDER:
-            found = self._nonlocal(path, ours, theirs, ([()], self._level(0)), (order,), firsts=1)
-            if found:
+        """Another order of the lines: alone, if that is enough; else with further mistakes in every layer."""
+
+        def tried_with(order: Mistake, *levels: list[Mistakes]) -> Iterator[Explanation]:
+            if found := self._nonlocal(path, ours, theirs, levels, (order,), firsts=1):
                 one = ((order, 0),)
-                return Explanation(one + found.mistakes, found.remaining, tuple(one + more for more in found.alike))
-        return None
+                yield Explanation(one + found.mistakes, found.remaining, tuple(one + more for more in found.alike))
+
+        alone = [found for order in ORDER for found in tried_with(order, [()])]
+        if alone:
+            return min(alone, key=lambda found: found.remaining)
+        return next((found for order in ORDER for found in tried_with(order, self._level(0))), None)
 
     def _nonlocal(
         self,

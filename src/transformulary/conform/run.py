@@ -48,6 +48,7 @@ def conform(
     table: Table | Mapping[str, Any] | None = None,
     rename: Mapping[str, str | None] | None = None,
     orientation: str | None = None,
+    precision: str | None = None,
     decoding: bool = True,
 ) -> Report:
     """Compare a candidate with a reference, line by line, and say what is wrong.
@@ -64,6 +65,7 @@ def conform(
             built-in table of its class.
         rename: names of dumps -> paths.
         orientation: what tokens are in values and dumps, "columns" or "rows"; default: as the shapes say.
+        precision: what values and dumps were computed in, where they are stored in more; default: as they are stored.
         decoding: whether a PyTorch model is also run with its cache, padded and in a batch.
 
     Raises:
@@ -72,16 +74,21 @@ def conform(
     """
     if isinstance(against, str | Path) and has_vectors(against):
         check_said({"tokens": tokens is not None, "text": bool(text), "table": table is not None})
-        return conform_vectors(candidate, against, rename, orientation or "columns")
+        return conform_vectors(candidate, against, rename, orientation or "columns", precision)
     ref = reference(against)
     if tokens is None and not text and isinstance(candidate, str | Path):
         tokens = read_index(Path(candidate)).get("tokens")
     x = input_ids(ref, tokens, text)
     found = candidates_of(
-        candidate, ref, x, text=text, table=as_table(table), rename=rename, orientation=orientation, decoding=decoding
-    )
+        candidate, ref, x, text=text, table=as_table(table), rename=rename, orientation=orientation,
+        precision=precision, decoding=decoding,
+    )  # fmt: skip
     found = [_of_last_token(c, ref, x) for c in found]
-    runs = [_compared(c, ref, x, text) for c in found]
+    return _report(found[0], [_compared(c, ref, x, text) for c in found], ref, x)
+
+
+def _report(first: Candidate, runs: Sequence[_Run], ref: Reference, x: Sequence[int]) -> Report:
+    """What the runs of a candidate's parts come to."""
     notes = [note for run in runs for note in run.notes]
     errors = [error for run in runs for error in run.errors]
     left = [error for run in runs for error in run.left]
@@ -90,10 +97,10 @@ def conform(
     projections = [run.projection for run in runs if run.projection]
     seen = {row.line for row in rows_of(errors, ()) if row.status != UNSEEN}
     if not errors and not notes:
-        raise CandidateError(f"{found[0].name} shows no line of Algorithm 10; there is nothing to compare.")
+        raise CandidateError(f"{first.name} shows no line of Algorithm 10; there is nothing to compare.")
     unseen = [] if "10.1" in seen else _unseen(ref, seen)
     return Report(
-        candidate=found[0].name, against=ref.name, precision=found[0].precision, ell=len(x),
+        candidate=first.name, against=ref.name, precision=first.precision, ell=len(x),
         rows=rows_of(errors, unseen, {path for run in runs for path in run.misshapen}), notes=tuple(notes),
         faults=(*weights, *faults_of(findings, ref.config), *hidden_faults(projections, findings, ref.config.L)),
         agreement=_agreement(left, findings), unseen=tuple(unseen),

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from transformulary.conform.allowance import UNIT
 from transformulary.conform.candidates.candidate import Candidate, array, lowest, most
 from transformulary.conform.candidates.decoding import check_decoding
 from transformulary.conform.candidates.functions import SIGNATURES, Functions, run_functions
-from transformulary.conform.candidates.given import given_values
+from transformulary.conform.candidates.given import given_values, largest
 from transformulary.conform.candidates.places import Table, make_table
 from transformulary.conform.candidates.pytorch import check_signature, failing, watch_model
 from transformulary.conform.dumps import precision_of, read_dumps, read_index
@@ -35,9 +36,16 @@ def candidates_of(
     table: Table | None = None,
     rename: Mapping[str, str | None] | None = None,
     orientation: str | None = None,
+    precision: str | None = None,
     decoding: bool = True,
 ) -> list[Candidate]:
     """The candidates that `what` is, each after its run on x.  See `conform` for what it may be."""
+    if _holds_values(what):
+        return [_given(what, ref, x, rename, orientation, precision)]
+    if precision is not None:
+        raise CandidateError(
+            f"precision = {precision!r} is said of values; what code computes in is seen: leave it out."
+        )
     if isinstance(what, Candidate):
         return [what]
     if isinstance(what, nn.Module):
@@ -45,7 +53,7 @@ def candidates_of(
     if isinstance(what, Functions):
         return run_functions(what, ref.config, x, ref.theta, "functions")
     if isinstance(what, Mapping):
-        return [_mapping(what, ref, x, orientation)] if not _callables(what) else candidates_of(Functions(what), ref, x)
+        return candidates_of(Functions(what), ref, x)
     if str(what) in LIBRARIES:
         return [_watched(of_folder(ref, LIBRARIES[str(what)]), ref, x, table, str(what), decoding)]
     if not isinstance(what, str | Path) or what == "" or not Path(what).exists():
@@ -56,33 +64,44 @@ def candidates_of(
     path = Path(what)
     if path.suffix == ".py":
         return _python(path, ref, x, text, table, decoding)
-    if path.suffix == ".gguf" or (path / "config.json").is_file():
-        return [_watched(_ours(path), ref, x, None, str(path), decoding)]
-    return [_dumps(path, ref, x, rename, orientation)]
+    return [_watched(_ours(path), ref, x, None, str(path), decoding)]
 
 
 def _callables(what: Mapping[Any, Any]) -> bool:
     return bool(what) and all(callable(value) for value in what.values())
 
 
-def _mapping(what: Mapping[str, Any], ref: Reference, x: Sequence[int], orientation: str | None) -> Candidate:
-    kinds = {path: precision_of(value) for path, value in what.items()}
-    return _given(what, kinds, "values", ref, x, orientation)
+def _holds_values(what: Any) -> bool:
+    """Whether a candidate is values by path, or dumps of them."""
+    if isinstance(what, Mapping):
+        return not _callables(what)
+    if not isinstance(what, str | Path) or what == "" or str(what) in LIBRARIES:
+        return False
+    path = Path(what)
+    return path.exists() and path.suffix not in (".py", ".gguf") and not (path / "config.json").is_file()
 
 
 def _given(
-    raw: Mapping[str, Any],
-    kinds: Mapping[str, str],
-    name: str,
+    what: Mapping[str, Any] | str | Path,
     ref: Reference,
     x: Sequence[int],
+    rename: Mapping[str, str | None] | None,
     orientation: str | None,
-    ids: tuple[int, ...] | None = None,
+    precision: str | None,
 ) -> Candidate:
-    """Values by path, with the precision of each."""
+    """Values by path, each in the precision of its numbers, or in a lower one in which all were computed."""
+    if precision not in (None, *UNIT):
+        raise CandidateError(f"precision = {precision!r} is none of {', '.join(UNIT)}.")
+    if isinstance(what, Mapping):
+        raw, name, traced = what, "values", {}
+    else:
+        raw, name = read_dumps(what, rename, most=largest(ref.config, len(x))), str(what)
+        traced = read_index(Path(what))
+    computed = lowest((precision or "float64", traced.get("precision", "float64")))
     values = {path: array(value, path) for path, value in raw.items()}
     seen, notes = given_values(values, ref.config, x, orientation, name)
-    kinds = {path: kinds[path] for path in seen}
+    kinds = {path: lowest((precision_of(raw[path]), computed)) for path in seen}
+    ids = tuple(traced["tokens"]) if "tokens" in traced else None
     return Candidate(name, seen, most(kinds.values()), kinds, x=ids, notes=notes)
 
 
@@ -199,12 +218,3 @@ def _ours(folder: str | Path) -> nn.Module:
 
 
 LIBRARIES: dict[str, Callable[[str], Any]] = {"transformers": _transformers, "ours": _ours}
-
-
-def _dumps(
-    path: Path, ref: Reference, x: Sequence[int], rename: Mapping[str, str | None] | None, orientation: str | None
-) -> Candidate:
-    raw, traced = read_dumps(path, rename), read_index(path)
-    kinds = {p: lowest((precision_of(value), traced.get("precision", "float64"))) for p, value in raw.items()}
-    ids = tuple(traced["tokens"]) if "tokens" in traced else None
-    return _given(raw, kinds, str(path), ref, x, orientation, ids)
