@@ -17,6 +17,7 @@ from transformulary.paper import DTransformerConfig
 
 #: An error of so many times what rounding may do is clear: then the same mistake in other layers would show.
 CLEAR = 10.0
+ROUGHLY = " (the number as far as this precision shows it)"
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def _hidden(group: list[Suspicion], L: int, others: tuple[str, ...]) -> Fault:
     mistake, weakest = group[0].mistake, max(group, key=lambda s: s.deviation / s.coefficient)
     number, _, label = mistake.line.partition(".")
     sure = f"{weakest.coefficient:.2f} of it is there, give or take {weakest.deviation:.2f}"
-    says = f"{mistake.says} (hidden in the rounding of single values: {sure})"
+    says = f"{mistake.says} (hidden in the rounding of single values: {sure}){ROUGHLY if mistake.having else ''}"
     where = _where({s.layer for s in group}, L)
     return Fault(mistake.key, f"Algorithm {number}, line {label}", where, says, 0.0, 0.0, (), others)
 
@@ -138,7 +139,7 @@ def _known(entries: list[tuple[Mistake, Finding, int]], c: DTransformerConfig) -
     if mistake.right:
         says += f"; it should be {getattr(c, mistake.right):.12g}"
     if mistake.having and remaining > EXACT:
-        says += " (the number as far as this precision shows it)"
+        says += ROUGHLY
     return Fault(
         mistake.key, f"Algorithm {number}, line {label}", where, says, max(f.error for f in findings),
         remaining, tuple(f.path for f in findings), others,

@@ -28,6 +28,9 @@ Array = NDArray[Any]
 CERTAIN = 6.0
 #: A coefficient this near to 1 is the mistake, this near to 0 its absence.
 NEAR = 0.3
+#: A coefficient with so many deviations on either side must be nearer to 1 than to 0 or to 2: else something that only
+#: resembles the mistake explains as much, such as the same mistake with another number.
+SIDES, HALF = 2.0, 0.5
 #: Where a mistake is that is in no layer: in the final norm, or in a line that is in none.
 OUTSIDE = -1
 
@@ -101,7 +104,8 @@ class Suspicion:
     @property
     def found(self) -> bool:
         """The mistake is there, with confidence."""
-        return abs(self.coefficient - 1) < NEAR and self.coefficient > CERTAIN * self.deviation
+        off = abs(self.coefficient - 1)
+        return off < NEAR and off + SIDES * self.deviation < HALF and self.coefficient > CERTAIN * self.deviation
 
     @property
     def excluded(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import isfunction
 from pathlib import Path
@@ -23,6 +24,7 @@ from transformulary.conform.candidates.given import given_values, largest
 from transformulary.conform.candidates.places import Table, make_table
 from transformulary.conform.candidates.pytorch import check_signature, failing, watch_model
 from transformulary.conform.dumps import precision_of, read_dumps, read_index
+from transformulary.conform.notes import NOTE, UNSEEN, Note
 from transformulary.conform.reference import Reference
 from transformulary.errors import CandidateError, require
 
@@ -55,7 +57,9 @@ def candidates_of(
     if isinstance(what, Mapping):
         return candidates_of(Functions(what), ref, x)
     if str(what) in LIBRARIES:
-        return [_watched(of_folder(ref, LIBRARIES[str(what)]), ref, x, table, str(what), decoding)]
+        found = _watched(of_folder(ref, LIBRARIES[str(what)]), ref, x, table, str(what), decoding)
+        ids, notes = _read_by_transformers(ref, text) if str(what) == "transformers" else (None, ())
+        return [replace(found, x=ids, notes=(*notes, *found.notes))]
     if not isinstance(what, str | Path) or what == "" or not Path(what).exists():
         missing = f"there is no {what or repr('')}" if isinstance(what, str | Path) else f"{what!r:.60} is none"
         raise CandidateError(
@@ -117,7 +121,7 @@ def _watched(
 ) -> Candidate:
     found = watch_model(model, ref.config, x, table, name)
     notes = check_decoding(model, ref, x, lowest((found.precision, *found.lower.values())), cached) if decoding else ()
-    return Candidate(**{**vars(found), "x": ids, "notes": (*found.notes, *notes)})
+    return replace(found, x=ids, notes=(*found.notes, *notes))
 
 
 def _python(
@@ -138,7 +142,7 @@ def _python(
     says = {"tokens": "TOKENS", "make": "ARRAY", "output": "OUTPUT"}
     said = {ours: getattr(module, name) for ours, name in says.items() if hasattr(module, name)}
     found = run_functions(Functions(own, **said), ref.config, x, ref.theta, path.stem)
-    return [Candidate(**{**vars(found[0]), "x": ids}), *found[1:]]
+    return [replace(found[0], x=ids), *found[1:]]
 
 
 def _ids(module: ModuleType, text: str) -> tuple[int, ...] | None:
@@ -195,6 +199,24 @@ def _transformers(folder: str | Path) -> Any:
 
     with _silent(logging):
         return AutoModelForCausalLM.from_pretrained(folder, local_files_only=True).double()
+
+
+def _read_by_transformers(ref: Reference, text: str) -> tuple[tuple[int, ...] | None, tuple[Note, ...]]:
+    """The ids that its tokenizer makes of a text, but for special ones, and a note of those that it puts beside them."""
+    if not text or ref.folder is None or not ref.folder.is_dir():
+        return None, ()
+    from transformers import AutoTokenizer
+    from transformers.utils import logging
+
+    try:
+        with failing("its tokenizer"), _silent(logging):
+            tokenizer = AutoTokenizer.from_pretrained(ref.folder, local_files_only=True)
+            ids, whole = (tuple(tokenizer(text, add_special_tokens=more)["input_ids"]) for more in (False, True))
+            added = tokenizer.convert_ids_to_tokens([v for v in whole if v not in ids])
+    except CandidateError as error:
+        return None, (Note("tokens", UNSEEN, str(error)),)
+    says = f"its tokenizer by itself adds {', '.join(added)}, and both ran without: --tokens says other ids"
+    return ids, (Note("tokens", NOTE, says),) * (ids != whole)
 
 
 @contextmanager
