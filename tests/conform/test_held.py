@@ -45,6 +45,10 @@ def another_bias(model):
     model.head.bias = nn.Parameter(model.head.bias.flip(0).clone())
 
 
+def change_one_number(model):
+    model.blocks[1].mlp.down.weight.data[3, 4] += 0.01
+
+
 def add_bias(model):
     model.head.bias = nn.Parameter(torch.linspace(-1, 1, 37).double())
 
@@ -63,6 +67,7 @@ PLANTED = {
     "two layers": (GPT, exchange_layers, "layers 1, 2 stand in each other's place, as their names count them"),
     "unembedding untied": (GPT, another_matrix, "head.weight is not W_e, and this model ties them"),
     "unembedding tied": (LLAMA, tie, "the unembedding is W_e transposed, and this model has a W_u of its own"),
+    "a changed number": (GPT, change_one_number, "W_mlp2[2]: it differs, by 1.6e-03 of its size"),
     "another b_u": (GPT, another_bias, "b_u: the same numbers in an order that nobody knows"),
     "stray b_u": (LLAMA, add_bias, "head.bias is a bias b_u, and this model has none"),
 }  # fmt: skip

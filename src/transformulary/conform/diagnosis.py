@@ -36,6 +36,8 @@ Array = NDArray[Any]
 BETA = {"5": "beta_1", "7": "beta_2", "10": "beta"}
 #: Products of a parameter and a number, at most, for mistakes that hide in rounding behind lines that were not seen.
 WORK = 3e10
+#: Mistakes with any number that are tried beside another one, in a line that can be computed by itself.
+FITTED = 8
 UNTRIED = "not tried, which would take too long; float64 (model.double()) shows it"
 
 
@@ -193,7 +195,7 @@ class Lockstep:
                 self._alike[found.mistakes] = found.alike
         else:
             firsts = 12 if len(self.x) > FEW[1] else None
-            found = self._search(path, self._again, ours, theirs, [self._level(0)], firsts=firsts)
+            found = self._search(path, self._again, ours, theirs, [self._level(0)], firsts=firsts, fitted=FITTED)
         if found:
             return Finding(path, error, self.allowed(path), found.mistakes, found.remaining, found.alike, since=gap)
         return Finding(path, error, self.allowed(path), about=self._about(path, ours, theirs), since=gap)

@@ -28,9 +28,11 @@ Array = NDArray[Any]
 CERTAIN = 6.0
 #: A coefficient this near to 1 is the mistake, this near to 0 its absence.
 NEAR = 0.3
-#: A coefficient with so many deviations on either side must be nearer to 1 than to 0 or to 2: else something that only
-#: resembles the mistake explains as much, such as the same mistake with another number.
+#: A coefficient with SIDES deviations on either side must be nearer to 1 than to 0 or to 2, and no farther from 1 than
+#: WITHIN deviations and, since changes are not quite proportional, BENT: else something that resembles the mistake,
+#: such as the same mistake with another number, explains as much.
 SIDES, HALF = 2.0, 0.5
+WITHIN, BENT = 4.0, 0.1
 #: Where a mistake is that is in no layer: in the final norm, or in a line that is in none.
 OUTSIDE = -1
 
@@ -105,7 +107,8 @@ class Suspicion:
     def found(self) -> bool:
         """The mistake is there, with confidence."""
         off = abs(self.coefficient - 1)
-        return off < NEAR and off + SIDES * self.deviation < HALF and self.coefficient > CERTAIN * self.deviation
+        one = off < min(NEAR, HALF - SIDES * self.deviation, BENT + WITHIN * self.deviation)
+        return one and self.coefficient > CERTAIN * self.deviation
 
     @property
     def excluded(self) -> bool:

@@ -202,7 +202,7 @@ def _transformers(folder: str | Path) -> Any:
 
 
 def _read_by_transformers(ref: Reference, text: str) -> tuple[tuple[int, ...] | None, tuple[Note, ...]]:
-    """The ids that its tokenizer makes of a text, but for special ones, and a note of those that it puts beside them."""
+    """The ids that its tokenizer makes of a text, but for special ones, and a note of those that it adds."""
     if not text or ref.folder is None or not ref.folder.is_dir():
         return None, ()
     from transformers import AutoTokenizer
