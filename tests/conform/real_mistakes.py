@@ -167,8 +167,9 @@ HEAD = """\
 
 Found in public threads of many projects; none of them is in the table of known mistakes. Each is planted by hand in an
 ordinary PyTorch GPT or Llama (`tests/conform/real_*.py`), in one place, in float64. `conform` names the line and
-the layer of every one, says that no known mistake explains it, and describes the difference. From the logits alone,
-too, every one is seen and nothing is named. Written by `bench/real_mistakes.py`.
+the layer of every one from its values, says that no known mistake explains it, and describes the difference; for those
+that are planted in the weights, comparing these says it too. From the logits alone every one is seen as well, and
+nothing is named (measured on 2026-11-30). Written by `bench/real_mistakes.py`.
 
 | what the implementation does | described in | line of Algorithm 10 | what the difference looks like |
 |---|---|---|---|

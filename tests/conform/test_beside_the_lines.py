@@ -113,7 +113,7 @@ def test_one_matrix_for_q_k_and_v():
 
 def said(ref, theirs, **options):
     """What the notes say of weights, but for how many are the same: {sentence: status}."""
-    found = weight_notes(theirs, ref.theta, ref.config, **options)
+    found = weight_notes(compare_weights(theirs, ref.theta, ref.config, **options))
     return {n.says: n.status for n in found if "tensors are the same" not in n.says}
 
 
@@ -127,7 +127,10 @@ def test_an_unembedding_that_should_be_tied():
 
     assert again == {}
     assert said(ref, other) == {"head is not W_e, and this model ties them": "differs"}
-    assert weight_notes(other, ref.theta, ref.config)[0].says == f"{total} of {total + 1} tensors are the same"
+    assert (
+        weight_notes(compare_weights(other, ref.theta, ref.config))[0].says
+        == f"{total} of {total + 1} tensors are the same"
+    )
 
 
 @pytest.mark.parametrize(("strays", "says"), [

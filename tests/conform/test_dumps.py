@@ -4,6 +4,8 @@ import json
 import os
 import pickle
 import random
+import tracemalloc
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import pytest
@@ -174,6 +176,21 @@ def huge(folder):
         file.write(A.tobytes())
 
 
+def bomb(folder):
+    """Sixteen million bytes in a file of sixteen thousand."""
+    with ZipFile(folder / "all.npz", "w", ZIP_DEFLATED) as archive, archive.open("10.3.npy", "w") as file:
+        header = {"descr": "<f8", "fortran_order": False, "shape": (2**21,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.write(bytes(2**24))
+
+
+def header_bomb(folder):
+    """The same, with a header that speaks of six numbers."""
+    with ZipFile(folder / "all.npz", "w", ZIP_DEFLATED) as archive, archive.open("10.3.npy", "w") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (6,)})
+        file.write(bytes(2**24))
+
+
 def pipe(folder):
     os.mkfifo(folder / f"{FILE}.npy")
 
@@ -202,13 +219,15 @@ def twice(folder):
         (hostile, "cannot be read: it holds Python objects, and these are never read"),
         (pickled, "cannot be read"),
         (huge, "cannot be read"),
+        (bomb, "10.3 has 2097152 numbers, and no value of this run has more than 15: it was not read"),
+        (header_bomb, r"cannot be read: it has 16777\d+ bytes, and numbers of the shape \(6,\) need others: truncated"),
         (raw_of_no_known_size, r"10.3 has the shape \(4,\), and \(2, 3\) is right"),
         (raw_of_another_size, r"has 6 numbers, and the shape \[2, 4\] needs 8"),
         (raw_with_strange_shape, "and must be a list of whole numbers"),
         (twice, "10.3 is 10.3, which another name means too"),
         (lambda folder: (folder / "10.3.bin").write_bytes(b"x"), "10.3.bin is none of .npz, .npy, .safetensors"),
         (lambda folder: (folder / "10.3.npy").write_bytes(b""), "cannot be read"),
-        (lambda folder: (folder / "10.3.npz").write_bytes(b"x" * 100), "cannot be read: it does not begin as"),
+        (lambda folder: (folder / "10.3.npz").write_bytes(b"x" * 100), "cannot be read: File is not a zip file"),
     ],
 )
 def test_what_is_wrong_is_said(write, message, tmp_path, capsys):
@@ -220,6 +239,21 @@ def test_what_is_wrong_is_said(write, message, tmp_path, capsys):
 
     assert "\n" not in str(raised.value)
     assert "unpickled" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("write", [bomb, header_bomb])
+def test_a_bomb_takes_no_memory(write, tmp_path):
+    """What is too large is refused before it is unpacked; what is left out may be as large as it likes."""
+    write(tmp_path)
+
+    tracemalloc.start()
+    with pytest.raises(UserError):
+        read_dumps(tmp_path, known=KNOWN)
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert taken < 2**22
+    assert write is header_bomb or read_dumps(tmp_path, {"10.3": None}, KNOWN) == {}
 
 
 @pytest.mark.parametrize("write", [npz, npz_compressed, npy, safetensors])

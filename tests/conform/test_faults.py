@@ -20,6 +20,7 @@ from transformulary.oracle.watch import LAYERS
 
 X = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 FEW_TOKENS = [5, 5, 23]
+ROW = torch.tensor([3])
 KINDS = {"gpt": GPT, "llama": LLAMA, "neo": NEO, "gemma": GEMMA, "qwen": QWEN}
 #: With these sizes they change no number: the same mathematics, or far below rounding.
 NO_DIFFERENCE = {
@@ -127,6 +128,19 @@ def test_two_mistakes_are_both_named(kind, faults):
     assert set().union(*found) >= set(faults)
 
 
+@pytest.mark.parametrize(("kind", "faults"), [
+    ("gpt", {"eps-3e-05": 2, "no-gamma": 2}), ("gpt", {"scale-by-3.3": 2, "no-b_o": 2}),
+    ("gpt", {"scale-by-3.3": 2, "mask-strict": 2}), ("llama", {"rms-eps-0.0001": 0, "rms-gamma-plus-1": 0}),
+    ("llama", {"rope-base-137000": 2, "groups-by-remainder": 2}), ("gpt", {"eps-3e-05": 0, "sample-variance": 0}),
+], ids=lambda p: "+".join(p) if isinstance(p, dict) else p)  # fmt: skip
+def test_any_number_is_found_beside_another_mistake_of_its_line(kind, faults):
+    """Both are named, the number exactly, and nothing else."""
+    report = report_of(kind, faults)
+
+    assert {fault.key for fault in report.faults} == set(faults)
+    assert report.agreement < 1e-11
+
+
 LOGITS = {"10.11": "head:out"}
 
 
@@ -214,6 +228,14 @@ def test_another_order_of_the_lines_is_named(order, view):
     assert report.agreement < 1e-11
 
 
+@pytest.mark.parametrize("order", ORDER, ids=lambda m: m.key)
+def test_another_order_alone_is_enough_in_a_low_precision(order):
+    """In bfloat16 nothing is named beside post-norm because with it a little less of the rounding is left."""
+    report = report_of("gpt", {order.key: 0}, dtype=torch.bfloat16)
+
+    assert [(fault.key, fault.others) for fault in report.faults] == [(order.key, ())]
+
+
 def test_a_pair_seen_in_the_logits_alone_is_named():
     """Two mistakes in different layers are both named from the last line."""
     report = report_of("gpt", {"no-b_o": 1, "act-GELU": 3}, LOGITS)
@@ -297,7 +319,7 @@ def test_a_wrong_value_inside_a_right_line():
 def test_an_unknown_difference_is_called_that():
     """What no known mistake explains is described and not named."""
     model, table, ref = build(GPT)
-    model.blocks[1].mlp.down.weight.data[3, 4] += 0.01
+    model.blocks[1].mlp.register_forward_hook(lambda module, given, y: y.index_add(-1, ROW, 0.01 * y[..., 4:5]))
 
     report = conform(model, ref, tokens=X, table=table, decoding=False)
 

@@ -237,6 +237,36 @@ def test_an_array_is_judged_as_its_file(kind, tmp_path):
     assert reports[0].rows == reports[1].rows
 
 
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_values_that_are_stored_in_more_than_they_were_computed_in(kind, tmp_path):
+    """What a bfloat16 model computed, dumped as float32, agrees if that is said; else rounding is a difference."""
+    ref = reference("gpt2")
+    trace(ref.theta, ref.config, X, tmp_path / "t", precision=kind, format="npz")
+    (tmp_path / "t" / "index.json").unlink()
+    with np.load(tmp_path / "t" / "values.npz") as values:
+        np.savez(tmp_path / "wide.npz", **{name: value.astype("<f4") for name, value in values.items()})
+    call = ["conform", str(tmp_path / "wide.npz"), "--against", "gpt2", "--tokens", "3,1,4,1,5"]
+
+    assert main([*call, "--precision", kind]) == 0
+    assert main(call) == 1
+
+
+def test_a_precision_is_said_of_values(tmp_path):
+    """What code computes in is seen; and there are four precisions."""
+    with pytest.raises(CandidateError, match="precision = 'float32' is said of values"):
+        conform({"mlp": mlp}, "gpt2", precision="float32")
+    with pytest.raises(CandidateError, match="precision = 'float8' is none of float64, float32, bfloat16, float16"):
+        conform(whole_lines(), "gpt2", tokens=X, precision="float8")
+
+
+def test_a_dump_of_much_more_than_a_run_is_not_read(tmp_path):
+    """A file that would take more memory than any value of the run is refused by its size."""
+    np.savez_compressed(tmp_path / "v.npz", **whole_lines() | {"10.8[l=1]": np.zeros(2**21)})
+
+    with pytest.raises(UserError, match=r"10.8\[l=1\] has 2097152 numbers, and no value of this run has more than"):
+        conform(tmp_path / "v.npz", "gpt2", tokens=X)
+
+
 def test_a_low_precision_is_allowed_where_it_counts():
     """What is stored in float16 allows for it at its own line, and at those that read it: not elsewhere."""
     values = values_of("gpt2", "10.3", "10.8[l=1]", "10.8[l=2]")

@@ -1,5 +1,6 @@
 """Mistakes that were really made and that the table does not hold: the right line, and an honest "no known mistake"."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,15 +9,17 @@ import torch
 from conform.real import REAL, X
 from conform.real_mistakes import page
 from conform.test_faults import LOGITS
+from transformulary.conform.candidates.pytorch import watch_model
 from transformulary.conform.run import conform
 
 PAGE = Path(__file__).parents[2] / "docs" / "real-mistakes.md"
 
 
 def report_of(mistake, places=None):
+    """Of what the lines show: some are planted in the weights, and would be told from them."""
     torch.manual_seed(0)  # one of them is dropout
     model, table, ref = mistake.build(places)
-    return conform(model, ref, tokens=X, table=table, decoding=False)
+    return conform(replace(watch_model(model, ref.config, X, table), weights={}, buffers={}), ref, tokens=X)
 
 
 @pytest.mark.parametrize("mistake", REAL, ids=lambda m: m.key)
@@ -38,6 +41,16 @@ def test_from_the_logits_alone():
 
     assert report.status == 1
     assert [fault.key for fault in report.faults] == [""]
+
+
+def test_what_is_wrong_with_the_weights_is_said_of_them():
+    """Rows of W_k in a wrong order: the weights say so, and with them every line agrees."""
+    model, table, ref = next(mistake for mistake in REAL if mistake.key == "keys-permuted").build()
+
+    report = conform(model, ref, tokens=X, table=table, decoding=False)
+
+    assert [(fault.key, fault.line) for fault in report.faults] == [("weights", "Weights")]
+    assert report.agreement < 1e-12
 
 
 def test_enough_of_them_each_from_its_own_thread():

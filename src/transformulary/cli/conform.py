@@ -48,6 +48,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--tokens-as", choices=("columns", "rows"), help="what tokens are in dumps (default: as the shapes say)"
     )
     parser.add_argument(
+        "--precision", choices=("float64", "float32", "bfloat16", "float16"),
+        help="what dumps were computed in, if they are stored in more (default: as they are stored)",
+    )  # fmt: skip
+    parser.add_argument(
         "--no-decoding", action="store_true", help="leave out cache, batches and padding (default: all)"
     )
     parser.add_argument("--propose", action="store_true", help="only draft the table of places (default: compare)")
@@ -87,6 +91,7 @@ def _of_model(args: argparse.Namespace) -> "Report":
         table=read_table(args.places) if args.places else None,
         rename=read_json(args.rename) if args.rename else None,
         orientation=args.tokens_as,
+        precision=args.precision,
         decoding=not args.no_decoding,
     )
 
@@ -97,7 +102,7 @@ def _of_vectors(args: argparse.Namespace) -> "Report":
 
     check_said({f"--{option}": bool(getattr(args, option)) for option in ("text", "tokens", "places")})
     rename = read_json(args.rename) if args.rename else None
-    return conform_vectors(args.candidate, args.against, rename, tokens=args.tokens_as or "columns")
+    return conform_vectors(args.candidate, args.against, rename, args.tokens_as or "columns", args.precision)
 
 
 def _propose(args: argparse.Namespace) -> int:

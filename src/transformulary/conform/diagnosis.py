@@ -8,7 +8,7 @@ narrow what can be said: then a mistake is tried on everything since the last va
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -36,6 +36,8 @@ Array = NDArray[Any]
 BETA = {"5": "beta_1", "7": "beta_2", "10": "beta"}
 #: Products of a parameter and a number, at most, for mistakes that hide in rounding behind lines that were not seen.
 WORK = 3e10
+#: Mistakes with any number that are tried beside another one, in a line that can be computed by itself.
+FITTED = 8
 UNTRIED = "not tried, which would take too long; float64 (model.double()) shows it"
 
 
@@ -193,7 +195,7 @@ class Lockstep:
                 self._alike[found.mistakes] = found.alike
         else:
             firsts = 12 if len(self.x) > FEW[1] else None
-            found = self._search(path, self._again, ours, theirs, [self._level(0)], firsts=firsts)
+            found = self._search(path, self._again, ours, theirs, [self._level(0)], firsts=firsts, fitted=FITTED)
         if found:
             return Finding(path, error, self.allowed(path), found.mistakes, found.remaining, found.alike, since=gap)
         return Finding(path, error, self.allowed(path), about=self._about(path, ours, theirs), since=gap)
@@ -221,13 +223,17 @@ class Lockstep:
         return any(p != path and p.startswith((f"{path}/", f"{path}:")) for p in self.seen)
 
     def _of_another_order(self, path: str, ours: Array, theirs: Array) -> Explanation | None:
-        """Another order of the lines, alone or with further mistakes in every layer."""
-        for order in ORDER:
-            found = self._nonlocal(path, ours, theirs, ([()], self._level(0)), (order,), firsts=1)
-            if found:
+        """Another order of the lines: alone, if that is enough; else with further mistakes in every layer."""
+
+        def tried_with(order: Mistake, *levels: list[Mistakes]) -> Iterator[Explanation]:
+            if found := self._nonlocal(path, ours, theirs, levels, (order,), firsts=1):
                 one = ((order, 0),)
-                return Explanation(one + found.mistakes, found.remaining, tuple(one + more for more in found.alike))
-        return None
+                yield Explanation(one + found.mistakes, found.remaining, tuple(one + more for more in found.alike))
+
+        alone = [found for order in ORDER for found in tried_with(order, [()])]
+        if alone:
+            return min(alone, key=lambda found: found.remaining)
+        return next((found for order in ORDER for found in tried_with(order, self._level(0))), None)
 
     def _nonlocal(
         self,

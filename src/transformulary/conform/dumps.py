@@ -12,16 +12,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
+from io import BytesIO
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.errors import AlgorithmError, DataError, UserError
-from transformulary.formats.header import read_header
+from transformulary.formats.header import Entry, read_header
 from transformulary.formats.strict import parse_object
 from transformulary.oracle.path import from_filename, parse
 from transformulary.oracle.precision import PRECISIONS
@@ -30,6 +35,10 @@ Array = NDArray[Any]
 Rename = Mapping[str, str | None]
 #: So many unknown names are listed in a message.
 MOST = 5
+#: So many numbers more than any value has are read, so that what is wrong with them can be said; beyond, nothing is.
+MORE = 2**20
+#: Bytes within which the header of an array of NumPy's ends.
+LONGEST_HEADER = 2**16
 
 
 def read_dumps(
@@ -37,6 +46,7 @@ def read_dumps(
     rename: Rename | None = None,
     known: Mapping[str, tuple[int, ...]] | None = None,
     tokens: str = "columns",
+    most: int | None = None,
 ) -> dict[str, Array]:
     """{path: array} of a dump.
 
@@ -47,29 +57,48 @@ def read_dumps(
             path: {"blocks.{l}.ln1": "10.5[l]"}.  Names that are not in the table must be paths.
         known: path -> shape of every value that there can be; without it any path and shape is taken.
         tokens: "columns", as in the paper, or "rows": matrices are then transposed.
+        most: how many numbers the largest value can have; what has many more is not read.  Default: as `known` says.
 
     Raises:
         DataError: a file is broken, of another kind or holds something else than real numbers; names are no
-            paths, or not of known values; two names mean the same one; a shape is not the known one.
+            paths, or not of known values; two names mean the same one; a shape is not the known one, or too large.
     """
     place = Path(place)
     if tokens not in ("columns", "rows"):
         raise DataError(f"tokens = {tokens!r} must be 'columns' or 'rows'.")
+    if most is None and known:
+        most = max(map(prod, known.values()))
     called = _Names(rename or {}, known)
     values: dict[str, Array] = {}
     entries = list(_entries(place))
     called.check([name for _, name, _ in entries], place)
-    for where, name, array in entries:
+    for where, name, stored in entries:
         path = called(name, where)
         if path is None:
             continue
+        if most is not None and stored.size > most + MORE:
+            raise DataError(
+                f"{where}: {name} has {stored.size} numbers, and no value of this run has more than {most}: it was not "
+                f"read. Either it is another value, or the run has other tokens than were given."
+            )
         if path in values:
             raise DataError(f"{where}: {name} is {path}, which another name means too: one of them is wrong.")
-        values[path] = _shaped(array, path, where, known, tokens)
+        with _opening(where):
+            values[path] = stored.read()
+        values[path] = _shaped(values[path], path, where, known, tokens)
     return values
 
 
-def _entries(place: Path) -> Iterator[tuple[Path, str, Array]]:
+@dataclass(frozen=True)
+class _Stored:
+    """One array of a dump before it takes memory: the type of its numbers, how many they are, and what reads them."""
+
+    dtype: Any
+    size: int
+    read: Callable[[], Array]
+
+
+def _entries(place: Path) -> Iterator[tuple[Path, str, _Stored]]:
     """(file, name, array) of everything in a dump."""
     if not place.exists():
         raise DataError(f"{place} does not exist. A dump is a folder, or one .npz or .safetensors file.")
@@ -83,21 +112,26 @@ def _entries(place: Path) -> Iterator[tuple[Path, str, Array]]:
             raise DataError(f"{file} is none of {', '.join([*READERS, *RAW])}: what is in it, nobody can tell.")
         if not file.is_file():
             raise DataError(f"{file} is no file: a folder, a pipe or a device holds no values.")
-        try:
-            read = _read_raw(file, shapes) if file.suffix in RAW else READERS[file.suffix](file)
-        except UserError:
-            raise
-        except Exception as wrong:  # whatever NumPy's reader trips over in bytes that are no such file
-            if isinstance(wrong, OSError) and wrong.filename:
-                raise  # not the bytes: it cannot be opened
-            reason = " ".join(str(wrong).split()) or type(wrong).__name__
-            if "pickle" in reason:
-                reason = "it holds Python objects, and these are never read: they can run code"
-            raise DataError(f"{file} cannot be read: {reason}") from None
-        for name, array in read.items():
-            if array.dtype.kind not in "fiub":
-                raise DataError(f"{file}: {name} holds {array.dtype}, and values are real numbers.")
-            yield file, name, array
+        with _opening(file):
+            found = _raw(file, shapes) if file.suffix in RAW else READERS[file.suffix](file)
+        for name, stored in found.items():
+            if stored.dtype.kind not in "fiub":
+                raise DataError(f"{file}: {name} holds {stored.dtype}, and values are real numbers.")
+            yield file, name, stored
+
+
+@contextmanager
+def _opening(file: Path) -> Iterator[None]:
+    """Whatever readers trip over in bytes that are no such file, as a DataError."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as wrong:
+        if isinstance(wrong, OSError) and wrong.filename:
+            raise  # not the bytes: it cannot be opened
+        reason = " ".join(str(wrong).split()) or type(wrong).__name__
+        raise DataError(f"{file} cannot be read: {reason}") from None
 
 
 # names
@@ -214,28 +248,61 @@ def precision_of(value: Any) -> str:
 
 def read_safetensors(file: Path) -> dict[str, Array]:
     """Every tensor of a safetensors file; bfloat16 as float32, which `precision_of` knows.  Raises CheckpointError."""
+    return {name: stored.read() for name, stored in _safetensors(file).items()}
+
+
+def _safetensors(file: Path) -> dict[str, _Stored]:
     entries = read_header(file)
     with file.open("rb") as opened:
         start = 8 + int.from_bytes(opened.read(8), "little")
-    data = file.read_bytes()
-    arrays = {}
-    for name, entry in entries.items():
-        array = np.frombuffer(data[start + entry.begin : start + entry.end], DTYPES[entry.dtype])
+
+    def read(entry: Entry) -> Array:
+        array = np.fromfile(file, DTYPES[entry.dtype], prod(entry.shape), offset=start + entry.begin)
         if entry.dtype == "BF16":
             array = (array.astype(np.uint32) << 16).view(WIDENED)
-        arrays[name] = array.reshape(entry.shape)
-    return arrays
+        return array.reshape(entry.shape)
+
+    return {
+        name: _Stored(np.dtype(DTYPES[entry.dtype]), prod(entry.shape), partial(read, entry))
+        for name, entry in entries.items()
+    }
 
 
-def _read_numpy(file: Path) -> dict[str, Array]:
+def _npy(file: Path) -> dict[str, _Stored]:
     with file.open("rb") as opened:
-        if not opened.read(6).startswith((b"PK", np.lib.format.MAGIC_PREFIX)):
-            raise ValueError("it does not begin as a file of NumPy does")
-        opened.seek(0)
-        found = np.load(opened, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return {file.stem: found}
-        return {name: found[name] for name in found.files}
+        dtype, size = _header(opened, file.stat().st_size)
+    return {file.stem: _Stored(dtype, size, partial(np.load, file, allow_pickle=False))}
+
+
+def _npz(file: Path) -> dict[str, _Stored]:
+    def read(name: str) -> Array:
+        with ZipFile(file) as archive, archive.open(name) as opened:
+            return np.asarray(np.lib.format.read_array(opened, allow_pickle=False))
+
+    found: dict[str, _Stored] = {}
+    with ZipFile(file) as archive:
+        for info in archive.infolist():
+            with archive.open(info) as opened:
+                name = info.filename.removesuffix(".npy")
+                if name in found:
+                    raise ValueError(f"it has two arrays of the name {name}")
+                found[name] = _Stored(*_header(opened, info.file_size), partial(read, info.filename))
+    return found
+
+
+def _header(opened: IO[bytes], size: int) -> tuple[Any, int]:
+    """(type, how many numbers) of an array that NumPy wrote, in so many bytes; no more than its header is read."""
+    head = BytesIO(opened.read(LONGEST_HEADER))
+    if not head.getvalue().startswith(np.lib.format.MAGIC_PREFIX):
+        raise ValueError("it does not begin as a file of NumPy does")
+    version = np.lib.format.read_magic(head)
+    header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, _, dtype = header[version](head)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, and these are never read: they can run code")
+    if head.tell() + prod(shape) * dtype.itemsize != size:
+        raise ValueError(f"it has {size} bytes, and numbers of the shape {shape} need others: truncated")
+    return dtype, prod(shape)
 
 
 def read_index(place: Path) -> dict[str, Any]:
@@ -260,27 +327,26 @@ def _shapes(folder: Path) -> Mapping[str, Any] | None:
     return parse_object(file.read_bytes(), file) if file.exists() else read_index(folder).get("shapes")
 
 
-def _read_raw(file: Path, shapes: Mapping[str, Any] | None) -> dict[str, Array]:
+def _raw(file: Path, shapes: Mapping[str, Any] | None) -> dict[str, _Stored]:
     """Plain numbers: in the shape that is said, or, where none is, one after another."""
-    width, size = int(file.suffix[2:]) // 8, file.stat().st_size
-    if size % width:
-        raise DataError(f"{file} has {size} bytes, which is no whole number of {file.suffix[1:]}: truncated.")
-    array = np.fromfile(file, f"<f{width}")
-    if shapes is None or file.stem not in shapes:
-        return {file.stem: array}
-    shape = shapes[file.stem]
+    width, bytes = int(file.suffix[2:]) // 8, file.stat().st_size
+    if bytes % width:
+        raise DataError(f"{file} has {bytes} bytes, which is no whole number of {file.suffix[1:]}: truncated.")
+    size = bytes // width
+    shape = (shapes or {}).get(file.stem, [size])
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
         raise DataError(
             f"{file.parent}: the shape of {file.stem} is {shape!r:.60}, and must be a list of whole numbers."
         )
-    if prod(shape) != array.size:
-        raise DataError(f"{file} has {array.size} numbers, and the shape {shape} needs {prod(shape)}.")
-    return {file.stem: array.reshape(shape)}
+    if prod(shape) != size:
+        raise DataError(f"{file} has {size} numbers, and the shape {shape} needs {prod(shape)}.")
+    dtype = np.dtype(f"<f{width}")
+    return {file.stem: _Stored(dtype, size, lambda: np.fromfile(file, dtype).reshape(shape))}
 
 
 RAW = (".f32", ".f64")
-READERS: dict[str, Callable[[Path], dict[str, Array]]] = {
-    ".npz": _read_numpy,
-    ".npy": _read_numpy,
-    ".safetensors": read_safetensors,
+READERS: dict[str, Callable[[Path], dict[str, _Stored]]] = {
+    ".npz": _npz,
+    ".npy": _npy,
+    ".safetensors": _safetensors,
 }

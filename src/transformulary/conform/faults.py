@@ -17,6 +17,7 @@ from transformulary.paper import DTransformerConfig
 
 #: An error of so many times what rounding may do is clear: then the same mistake in other layers would show.
 CLEAR = 10.0
+ROUGHLY = " (the number as far as this precision shows it)"
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,12 @@ def faults_of(findings: Sequence[Finding], c: DTransformerConfig) -> tuple[Fault
     return (*(_known(entries, c) for entries in of.values()), *_unknown(unexplained, c.L))
 
 
-def hidden_faults(
-    hidden: Iterable[tuple[Suspicion, list[Suspicion]]], findings: Sequence[Finding], L: int
-) -> tuple[Fault, ...]:
+def hidden_faults(projections: Iterable[Projection], findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
     """Mistakes that no value shows by itself, found in the pattern of all differences."""
     named = {mistake for finding in findings for mistake, _ in finding.mistakes}
     of: dict[Mistake, list[Suspicion]] = {}
     others: dict[Mistake, set[str]] = {}
-    for s, alike in hidden:
+    for s, alike in (found for projection in projections for found in projection.hidden()):
         if s.mistake not in named:
             of.setdefault(s.mistake, []).append(s)
             more = {other.mistake.says for other in alike if other.mistake != s.mistake}
@@ -79,7 +78,7 @@ def _hidden(group: list[Suspicion], L: int, others: tuple[str, ...]) -> Fault:
     mistake, weakest = group[0].mistake, max(group, key=lambda s: s.deviation / s.coefficient)
     number, _, label = mistake.line.partition(".")
     sure = f"{weakest.coefficient:.2f} of it is there, give or take {weakest.deviation:.2f}"
-    says = f"{mistake.says} (hidden in the rounding of single values: {sure})"
+    says = f"{mistake.says} (hidden in the rounding of single values: {sure}){ROUGHLY if mistake.having else ''}"
     where = _where({s.layer for s in group}, L)
     return Fault(mistake.key, f"Algorithm {number}, line {label}", where, says, 0.0, 0.0, (), others)
 
@@ -140,7 +139,7 @@ def _known(entries: list[tuple[Mistake, Finding, int]], c: DTransformerConfig) -
     if mistake.right:
         says += f"; it should be {getattr(c, mistake.right):.12g}"
     if mistake.having and remaining > EXACT:
-        says += " (the number as far as this precision shows it)"
+        says += ROUGHLY
     return Fault(
         mistake.key, f"Algorithm {number}, line {label}", where, says, max(f.error for f in findings),
         remaining, tuple(f.path for f in findings), others,

@@ -28,6 +28,11 @@ Array = NDArray[Any]
 CERTAIN = 6.0
 #: A coefficient this near to 1 is the mistake, this near to 0 its absence.
 NEAR = 0.3
+#: A coefficient with SIDES deviations on either side must be nearer to 1 than to 0 or to 2, and no farther from 1 than
+#: WITHIN deviations and, since changes are not quite proportional, BENT: else something that resembles the mistake,
+#: such as the same mistake with another number, explains as much.
+SIDES, HALF = 2.0, 0.5
+WITHIN, BENT = 4.0, 0.1
 #: Where a mistake is that is in no layer: in the final norm, or in a line that is in none.
 OUTSIDE = -1
 
@@ -101,7 +106,9 @@ class Suspicion:
     @property
     def found(self) -> bool:
         """The mistake is there, with confidence."""
-        return abs(self.coefficient - 1) < NEAR and self.coefficient > CERTAIN * self.deviation
+        off = abs(self.coefficient - 1)
+        one = off < min(NEAR, HALF - SIDES * self.deviation, BENT + WITHIN * self.deviation)
+        return one and self.coefficient > CERTAIN * self.deviation
 
     @property
     def excluded(self) -> bool:

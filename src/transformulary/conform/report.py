@@ -77,7 +77,7 @@ class Report:
     def answer(self) -> list[str]:
         """The verdict, in a few sentences: the last lines of the text."""
         wrong = [f"{n.kind.capitalize()}: {n.says}." for n in self.notes if n.status == DIFFERS]
-        said = [*wrong, *map(str, self.faults)]
+        said = [*dict.fromkeys([*wrong, *map(str, self.faults)])]  # a wrong weight may be both
         if self.status == 2:
             return ["Nothing could be compared."]
         if not said:

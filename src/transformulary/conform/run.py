@@ -18,7 +18,8 @@ from transformulary.conform.candidates.places import Table, as_table
 from transformulary.conform.compared import STREAM, error_of, told
 from transformulary.conform.diagnosis import Finding, Lockstep, value_lines
 from transformulary.conform.dumps import read_index
-from transformulary.conform.faults import faults_of, hidden_faults, invisible_in
+from transformulary.conform.faults import Fault, faults_of, hidden_faults, invisible_in
+from transformulary.conform.held import adopted
 from transformulary.conform.misplaced import misplaced
 from transformulary.conform.misplaced import note as note_of
 from transformulary.conform.mistakes import ORDER
@@ -30,7 +31,7 @@ from transformulary.conform.replay import Replay
 from transformulary.conform.report import Report, rows_of
 from transformulary.conform.tokens import compare_ids
 from transformulary.conform.vectors import has_vectors
-from transformulary.conform.weights import weight_notes
+from transformulary.conform.weights import Match, compare_weights, weight_notes
 from transformulary.errors import CandidateError, TokenError
 from transformulary.oracle.path import line_of
 
@@ -47,6 +48,7 @@ def conform(
     table: Table | Mapping[str, Any] | None = None,
     rename: Mapping[str, str | None] | None = None,
     orientation: str | None = None,
+    precision: str | None = None,
     decoding: bool = True,
 ) -> Report:
     """Compare a candidate with a reference, line by line, and say what is wrong.
@@ -63,6 +65,7 @@ def conform(
             built-in table of its class.
         rename: names of dumps -> paths.
         orientation: what tokens are in values and dumps, "columns" or "rows"; default: as the shapes say.
+        precision: what values and dumps were computed in, where they are stored in more; default: as they are stored.
         decoding: whether a PyTorch model is also run with its cache, padded and in a batch.
 
     Raises:
@@ -71,30 +74,35 @@ def conform(
     """
     if isinstance(against, str | Path) and has_vectors(against):
         check_said({"tokens": tokens is not None, "text": bool(text), "table": table is not None})
-        return conform_vectors(candidate, against, rename, orientation or "columns")
+        return conform_vectors(candidate, against, rename, orientation or "columns", precision)
     ref = reference(against)
     if tokens is None and not text and isinstance(candidate, str | Path):
         tokens = read_index(Path(candidate)).get("tokens")
     x = input_ids(ref, tokens, text)
     found = candidates_of(
-        candidate, ref, x, text=text, table=as_table(table), rename=rename, orientation=orientation, decoding=decoding
-    )
+        candidate, ref, x, text=text, table=as_table(table), rename=rename, orientation=orientation,
+        precision=precision, decoding=decoding,
+    )  # fmt: skip
     found = [_of_last_token(c, ref, x) for c in found]
-    runs = [_lockstep(c, ref, x) for c in found]
-    notes = [note for c, run in zip(found, runs, strict=True) for note in (*_notes(c, ref, x, text), *run.notes)]
+    return _report(found[0], [_compared(c, ref, x, text) for c in found], ref, x)
+
+
+def _report(first: Candidate, runs: Sequence[_Run], ref: Reference, x: Sequence[int]) -> Report:
+    """What the runs of a candidate's parts come to."""
+    notes = [note for run in runs for note in run.notes]
     errors = [error for run in runs for error in run.errors]
     left = [error for run in runs for error in run.left]
+    weights = [fault for run in runs for fault in run.weights]
     findings = [finding for run in runs for finding in run.findings]
     projections = [run.projection for run in runs if run.projection]
-    hidden = [mistake for projection in projections for mistake in projection.hidden()]
     seen = {row.line for row in rows_of(errors, ()) if row.status != UNSEEN}
     if not errors and not notes:
-        raise CandidateError(f"{found[0].name} shows no line of Algorithm 10; there is nothing to compare.")
+        raise CandidateError(f"{first.name} shows no line of Algorithm 10; there is nothing to compare.")
     unseen = [] if "10.1" in seen else _unseen(ref, seen)
     return Report(
-        candidate=found[0].name, against=ref.name, precision=found[0].precision, ell=len(x),
+        candidate=first.name, against=ref.name, precision=first.precision, ell=len(x),
         rows=rows_of(errors, unseen, {path for run in runs for path in run.misshapen}), notes=tuple(notes),
-        faults=(*faults_of(findings, ref.config), *hidden_faults(hidden, findings, ref.config.L)),
+        faults=(*weights, *faults_of(findings, ref.config), *hidden_faults(projections, findings, ref.config.L)),
         agreement=_agreement(left, findings), unseen=tuple(unseen),
         invisible=invisible_in(projections), tokens=tuple(x),
     )  # fmt: skip
@@ -116,7 +124,10 @@ def _of_last_token(c: Candidate, ref: Reference, x: Sequence[int]) -> Candidate:
 
 @dataclass(frozen=True)
 class _Run:
-    """What one candidate's values showed; `left` are the errors that the findings do not set right."""
+    """What one candidate's values showed; `left` are the errors that the findings do not set right.
+
+    weights  what it holds in place of parameters, which the findings and `left` are beside
+    """
 
     errors: list[tuple[str, float, float]]
     left: list[tuple[str, float, float]]
@@ -124,10 +135,23 @@ class _Run:
     projection: Projection | None
     misshapen: frozenset[str] = frozenset()
     notes: tuple[Note, ...] = ()
+    weights: tuple[Fault, ...] = ()
 
 
 @np.errstate(all="ignore")  # their numbers may be infinite, or too large to be squared: the report says so
-def _lockstep(c: Candidate, ref: Reference, x: Sequence[int]) -> _Run:
+def _compared(c: Candidate, ref: Reference, x: Sequence[int], text: str) -> _Run:
+    """Tokens, weights, and, beside an oracle that holds the weights that the candidate does, the lines."""
+    matches = compare_weights(c.weights, ref.theta, ref.config, c.buffers) if c.weights or c.buffers else []
+    allowed = AllowedHere(c, ref, x)
+    like_theirs, weights, errors = adopted(c, matches, ref, x, allowed)
+    run = _placed(c, like_theirs, x)
+    run = replace(run, notes=(*_notes(c, matches, ref, x, text), *run.notes))
+    if not weights:
+        return run
+    return replace(run, weights=tuple(weights), errors=[(path, error, allowed(path)) for path, error in errors.items()])
+
+
+def _placed(c: Candidate, ref: Reference, x: Sequence[int]) -> _Run:
     try:
         return _run(c, ref, x, partial(_check_places, c, ref, x))
     except _Misplaced as found:
@@ -235,14 +259,12 @@ class AllowedHere:
                 since = own
 
 
-def _notes(c: Candidate, ref: Reference, x: Sequence[int], text: str) -> list[Note]:
+def _notes(c: Candidate, matches: Sequence[Match], ref: Reference, x: Sequence[int], text: str) -> list[Note]:
     notes = []
     if c.x is not None:
         wrong = compare_ids(c.x, x, ref.tokenizer, text)
         notes.append(Note("tokens", DIFFERS if wrong else AGREES, wrong or f"{len(x)} ids"))
-    if c.weights or c.buffers:
-        notes += weight_notes(c.weights, ref.theta, ref.config, c.buffers)
-    return [*notes, *c.notes]
+    return [*notes, *weight_notes(matches), *c.notes]
 
 
 def _agreement(errors: Sequence[tuple[str, float, float]], findings: Sequence[Finding]) -> float | None:

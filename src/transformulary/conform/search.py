@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -25,6 +24,8 @@ Compute = Callable[[Mapping[Mistake, int]], Array]
 #: A mistake with its layer.
 Place = tuple[Mistake, int]
 Mistakes = tuple[Place, ...]
+#: A mistake with any number, and its layer.
+Family = tuple[Callable[[float], Mistake], int]
 
 #: Explanations that leave at most this multiple of what the best one leaves are as good.
 ALIKE = 3.0
@@ -36,6 +37,8 @@ FEW = (6, 12, 24, 48)
 EARLY = 3
 #: Numbers of a value by which pairs are chosen, and pairs that are tried.
 NUMBERS, PAIRS = 4096, 60
+#: Only below such an error does a number that is sought beside another mistake not explain things by chance.
+FINE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class Search:
     levels   mistakes that may be there; where some are exact, the levels after theirs are not tried
     logs     whether these are probabilities, whose logarithms add up
     firsts   of the mistakes that do best alone, so many have every other one tried beside them; None: all
+    fitted   of the mistakes with a number, so many are sought with any number beside another mistake
     early    the value of the first EARLY tokens with some mistakes, if that is cheaper
     """
 
@@ -75,6 +79,7 @@ class Search:
     levels: Iterable[Iterable[Mistakes]]
     logs: bool = False
     firsts: int | None = 4
+    fitted: int = 0
     early: Compute | None = None
     _beginnings: dict[Place, Array] = field(default_factory=dict)
     _causal: dict[Place, bool] = field(default_factory=dict)
@@ -97,7 +102,8 @@ class Search:
         found = self._best()
         if found is None or (found.remaining > EXACT and any(mistake.having for mistake, _ in found.mistakes)):
             found = self._numbered(singles)
-        return found or self._pair(singles)
+        found = found or self._pair(singles)
+        return found or (self._numbered_pair(singles) if self.fitted and self.bound < FINE else None)
 
     @property
     def _exact(self) -> bool:
@@ -152,30 +158,63 @@ class Search:
 
     def _numbered(self, singles: Sequence[tuple[Place, Array]]) -> Explanation | None:
         """The best explanation with numbers that the table does not have, sought from those that it has."""
-        known: dict[tuple[Callable[[float], Mistake], int], list[tuple[float, Array]]] = {}
+        known: dict[Family, list[tuple[float, Array]]] = {}
         for (mistake, layer), change in singles:
             if mistake.having:
                 known.setdefault((mistake.having, layer), []).append((mistake.number, change))
-        wanted, tokens = self._change(self.theirs), self.ours.shape[-1]
-        parts = [len(wanted) * few // tokens for few in (*FEW, tokens) if few <= tokens]
-        for (having, layer), some in known.items():
-            if (number := fit(partial(self._changed, having, layer), wanted, some, parts)) is not None:
-                self._shortest(having, layer, number, [row for row, _ in some])
+        for family, some in known.items():
+            self._fitted(family, some)
         return self._best()
 
-    def _shortest(self, having: Callable[[float], Mistake], layer: int, number: float, rows: Sequence[float]) -> None:
-        """Of the numbers that leave no more than this one does: one of the table's, or the one with fewest digits."""
-        value = tried(self.compute, {having(number): layer})
+    def _numbered_pair(self, singles: Sequence[tuple[Place, Array]]) -> Explanation | None:
+        """The best explanation by a mistake and one with any number.
+
+        Tried are those whose changes, the numbered one's times any factor, add up best, and those that leave least with
+        the numbers that the table has.
+        """
+        numbered = [(place, change) for place, change in singles if place[0].having and change.any()]
+        others = [(place, change) for place, change in singles if not place[0].having]
+        missing, left = self._change(self.theirs), dict[tuple[Place, Place], float]()
+        for other, change in others:
+            w = missing - change
+            left |= {(one, other): float(w @ w - (w @ v) ** 2 / (v @ v)) for one, v in numbered}
+        pairs = [(one, other) for _, tried in sorted(self._tried, key=lambda t: t[0]) if len(tried) == 2
+                 for one, other in (tried, tried[::-1]) if (one, other) in left]  # fmt: skip
+        known: dict[tuple[Family, Place], set[float]] = {}
+        for one, other in [*sorted(left, key=lambda pair: left[pair])[: self.fitted], *pairs[: self.fitted]]:
+            assert one[0].having
+            known.setdefault(((one[0].having, one[1]), other), set()).add(one[0].number)
+        for (family, other), numbers in known.items():
+            some = [(n, self._changed(((family[0](n), family[1]), other))) for n in sorted(numbers)]
+            self._fitted(family, some, (other,))
+        return self._best()
+
+    def _fitted(self, family: Family, known: Sequence[tuple[float, Array]], beside: Mistakes = ()) -> None:
+        """Try the number of a family that explains most, beside other mistakes; known: some numbers, what they change.
+
+        Of the numbers that leave no more than it does, one of the known ones, or the one with the fewest digits.
+        """
+        without = self._changed(beside) if beside else np.zeros(1)
+
+        def mistakes(number: float) -> Mistakes:
+            return ((family[0](number), family[1]), *beside)
+
+        wanted, tokens = self._change(self.theirs) - without, self.ours.shape[-1]
+        parts = [len(wanted) * few // tokens for few in (*FEW, tokens) if few <= tokens]
+        changes = [(number, change - without) for number, change in known]
+        number = fit(lambda n: self._changed(mistakes(n)) - without, wanted, changes, parts)
+        if number is None:
+            return
+        value = tried(self.compute, dict(mistakes(number)))
         most = max(ENOUGH * self.error(value, self.theirs) if value is not None else 0.0, ROUNDINGS)
-        for short in (*rows, *shorter(number)):
-            mistakes = ((having(short), layer),)
-            if not any(mistakes == before for _, before in self._tried):
-                self._try(mistakes)
-            if next((error for error, other in self._tried if other == mistakes), np.inf) <= most:
+        for short in (*(n for n, _ in known), *shorter(number)):
+            if not any(mistakes(short) == before for _, before in self._tried):
+                self._try(mistakes(short))
+            if next((error for error, other in self._tried if other == mistakes(short)), np.inf) <= most:
                 return
 
-    def _changed(self, having: Callable[[float], Mistake], layer: int, number: float) -> Array:
-        value = tried(self.compute, {having(number): layer})
+    def _changed(self, mistakes: Mistakes) -> Array:
+        value = tried(self.compute, dict(mistakes))
         return self._change(self.ours if value is None else value)
 
     def _pair(self, singles: Sequence[tuple[Place, Array]]) -> Explanation | None:

@@ -7,7 +7,7 @@ then the known orders are tried.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -51,23 +51,25 @@ class Match:
     status: str
 
 
-def weight_notes(
-    theirs: Mapping[str, Array], theta: Theta, config: DTransformerConfig, buffers: Mapping[str, Array] | None = None
-) -> list[Note]:
+def weight_notes(matches: Sequence[Match]) -> list[Note]:
     """What `compare_weights` finds, in a few sentences: one for all tensors of which the same is to be said."""
-    matches = compare_weights(theirs, theta, config, buffers)
     good, known = (sum(m.status in states for m in matches) for states in (["agrees"], STATES.keys() - {"stray"}))
     notes = [Note("weights", AGREES, f"{good} of {known} tensors are the same")] if good else []
-    grouped: dict[tuple[str, str, str], list[str]] = {}
+    return notes + [Note("weights", STATES[group[0].status], says) for says, group in sentences(matches)]
+
+
+def sentences(matches: Iterable[Match]) -> Iterator[tuple[str, list[Match]]]:
+    """(what is said, of which) of all but plain agreement."""
+    grouped: dict[tuple[str, str, str], list[Match]] = {}
     for m in matches:
         if m.status != "agrees":
-            grouped.setdefault((m.status, ": " if m.name else " ", m.how), []).append(m.name or m.theirs)
-    for (status, between, how), names in grouped.items():
+            grouped.setdefault((m.status, ": " if m.name else " ", m.how), []).append(m)
+    for (_, between, how), group in grouped.items():
+        names = [m.name or m.theirs for m in group]
         some = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
         for one, several in SEVERAL.items() if len(names) > 1 else ():
             how = re.sub(rf"\b{one}", several, how)
-        notes.append(Note("weights", STATES[status], f"{some}{between}{how}"))
-    return notes
+        yield f"{some}{between}{how}", group
 
 
 STATES = {"agrees": AGREES, "differs": DIFFERS, "not seen": UNSEEN, "arranged": NOTE, "stray": NOTE}
@@ -100,8 +102,11 @@ def compare_weights(
                 break
     found = [(size[m.theirs], everything[m.theirs]) for m in matches]
     for n, v in everything.items():
-        tied = config.tied and arrangement(ours["W_e"], v, "W_e", config)
-        if n in left and (tied or any(norm == size[n] and np.array_equal(v, again) for norm, again in found)):
+        tied = arrangement(ours["W_e"], v, "W_e", config) if config.tied else None
+        if n in left and (
+            (tied and tied[1] != "differs")
+            or any(norm == size[n] and np.array_equal(v, again) for norm, again in found)
+        ):
             del left[n]
     missing = _as_they_hold(ours, joint, done, left)
     matches += [_missing(name, value, left, theirs) for name, value in missing.items()]
@@ -288,7 +293,7 @@ def _missing(name: str, value: Array, left: Mapping[str, Array], theirs: Mapping
     if alike and alike[nearest] < 0.5:
         return Match(name, nearest, f"it differs, by {alike[nearest]:.1e} of its size", "differs")
     if any(n in theirs for n in alike):
-        return Match(name, "", "none of their tensors has these numbers", "differs")
+        return Match(name, sole, "none of their tensors has these numbers", "differs")
     return Match(name, "", "it is not among their tensors", "not seen")
 
 

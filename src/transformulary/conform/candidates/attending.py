@@ -21,7 +21,10 @@ ATTENDING = frozenset({"attention", "mha"})
 #: Two results are the same if they differ by no more than this, relative to the larger one: float32 may compute them.
 CLOSE = 1e-4
 #: The erratum in docs/errata.md.
-RULE = "they must be 0 (line 6 of Algorithm 4 is 0/0 there: erratum E9)"
+RULE = (
+    "they must be 0 (line 6 of Algorithm 4 is 0/0 there: erratum E9), which matters where the outputs of such queries "
+    "are read, as in a mean over padded tokens"
+)
 #: X, weights, and a mask -> the output of the function; tokens are columns.
 Call = Callable[[Array, SimpleNamespace, Array], Array]
 

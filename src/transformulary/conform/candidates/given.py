@@ -48,6 +48,11 @@ def shape(path: str, config: DTransformerConfig, ell: int) -> Shape:
     return tuple(sizes[axis] for axis in axes(path))
 
 
+def largest(config: DTransformerConfig, ell: int) -> int:
+    """How many numbers the largest value of a run has."""
+    return max(prod(shape(path, config, ell)) for path in kinds(config))
+
+
 def given_values(
     values: Mapping[str, Array], config: DTransformerConfig, x: Sequence[int], tokens: str | None, what: str
 ) -> tuple[dict[str, Array], tuple[Note, ...]]:

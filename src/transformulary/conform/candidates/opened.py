@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import isfunction
 from pathlib import Path
@@ -15,13 +16,15 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from transformulary.conform.allowance import UNIT
 from transformulary.conform.candidates.candidate import Candidate, array, lowest, most
 from transformulary.conform.candidates.decoding import check_decoding
 from transformulary.conform.candidates.functions import SIGNATURES, Functions, run_functions
-from transformulary.conform.candidates.given import given_values
+from transformulary.conform.candidates.given import given_values, largest
 from transformulary.conform.candidates.places import Table, make_table
 from transformulary.conform.candidates.pytorch import check_signature, failing, watch_model
 from transformulary.conform.dumps import precision_of, read_dumps, read_index
+from transformulary.conform.notes import NOTE, UNSEEN, Note
 from transformulary.conform.reference import Reference
 from transformulary.errors import CandidateError, require
 
@@ -35,9 +38,16 @@ def candidates_of(
     table: Table | None = None,
     rename: Mapping[str, str | None] | None = None,
     orientation: str | None = None,
+    precision: str | None = None,
     decoding: bool = True,
 ) -> list[Candidate]:
     """The candidates that `what` is, each after its run on x.  See `conform` for what it may be."""
+    if _holds_values(what):
+        return [_given(what, ref, x, rename, orientation, precision)]
+    if precision is not None:
+        raise CandidateError(
+            f"precision = {precision!r} is said of values; what code computes in is seen: leave it out."
+        )
     if isinstance(what, Candidate):
         return [what]
     if isinstance(what, nn.Module):
@@ -45,9 +55,11 @@ def candidates_of(
     if isinstance(what, Functions):
         return run_functions(what, ref.config, x, ref.theta, "functions")
     if isinstance(what, Mapping):
-        return [_mapping(what, ref, x, orientation)] if not _callables(what) else candidates_of(Functions(what), ref, x)
+        return candidates_of(Functions(what), ref, x)
     if str(what) in LIBRARIES:
-        return [_watched(of_folder(ref, LIBRARIES[str(what)]), ref, x, table, str(what), decoding)]
+        found = _watched(of_folder(ref, LIBRARIES[str(what)]), ref, x, table, str(what), decoding)
+        ids, notes = _read_by_transformers(ref, text) if str(what) == "transformers" else (None, ())
+        return [replace(found, x=ids, notes=(*notes, *found.notes))]
     if not isinstance(what, str | Path) or what == "" or not Path(what).exists():
         missing = f"there is no {what or repr('')}" if isinstance(what, str | Path) else f"{what!r:.60} is none"
         raise CandidateError(
@@ -56,33 +68,44 @@ def candidates_of(
     path = Path(what)
     if path.suffix == ".py":
         return _python(path, ref, x, text, table, decoding)
-    if path.suffix == ".gguf" or (path / "config.json").is_file():
-        return [_watched(_ours(path), ref, x, None, str(path), decoding)]
-    return [_dumps(path, ref, x, rename, orientation)]
+    return [_watched(_ours(path), ref, x, None, str(path), decoding)]
 
 
 def _callables(what: Mapping[Any, Any]) -> bool:
     return bool(what) and all(callable(value) for value in what.values())
 
 
-def _mapping(what: Mapping[str, Any], ref: Reference, x: Sequence[int], orientation: str | None) -> Candidate:
-    kinds = {path: precision_of(value) for path, value in what.items()}
-    return _given(what, kinds, "values", ref, x, orientation)
+def _holds_values(what: Any) -> bool:
+    """Whether a candidate is values by path, or dumps of them."""
+    if isinstance(what, Mapping):
+        return not _callables(what)
+    if not isinstance(what, str | Path) or what == "" or str(what) in LIBRARIES:
+        return False
+    path = Path(what)
+    return path.exists() and path.suffix not in (".py", ".gguf") and not (path / "config.json").is_file()
 
 
 def _given(
-    raw: Mapping[str, Any],
-    kinds: Mapping[str, str],
-    name: str,
+    what: Mapping[str, Any] | str | Path,
     ref: Reference,
     x: Sequence[int],
+    rename: Mapping[str, str | None] | None,
     orientation: str | None,
-    ids: tuple[int, ...] | None = None,
+    precision: str | None,
 ) -> Candidate:
-    """Values by path, with the precision of each."""
+    """Values by path, each in the precision of its numbers, or in a lower one in which all were computed."""
+    if precision not in (None, *UNIT):
+        raise CandidateError(f"precision = {precision!r} is none of {', '.join(UNIT)}.")
+    if isinstance(what, Mapping):
+        raw, name, traced = what, "values", {}
+    else:
+        raw, name = read_dumps(what, rename, most=largest(ref.config, len(x))), str(what)
+        traced = read_index(Path(what))
+    computed = lowest((precision or "float64", traced.get("precision", "float64")))
     values = {path: array(value, path) for path, value in raw.items()}
     seen, notes = given_values(values, ref.config, x, orientation, name)
-    kinds = {path: kinds[path] for path in seen}
+    kinds = {path: lowest((precision_of(raw[path]), computed)) for path in seen}
+    ids = tuple(traced["tokens"]) if "tokens" in traced else None
     return Candidate(name, seen, most(kinds.values()), kinds, x=ids, notes=notes)
 
 
@@ -98,7 +121,7 @@ def _watched(
 ) -> Candidate:
     found = watch_model(model, ref.config, x, table, name)
     notes = check_decoding(model, ref, x, lowest((found.precision, *found.lower.values())), cached) if decoding else ()
-    return Candidate(**{**vars(found), "x": ids, "notes": (*found.notes, *notes)})
+    return replace(found, x=ids, notes=(*found.notes, *notes))
 
 
 def _python(
@@ -119,7 +142,7 @@ def _python(
     says = {"tokens": "TOKENS", "make": "ARRAY", "output": "OUTPUT"}
     said = {ours: getattr(module, name) for ours, name in says.items() if hasattr(module, name)}
     found = run_functions(Functions(own, **said), ref.config, x, ref.theta, path.stem)
-    return [Candidate(**{**vars(found[0]), "x": ids}), *found[1:]]
+    return [replace(found[0], x=ids), *found[1:]]
 
 
 def _ids(module: ModuleType, text: str) -> tuple[int, ...] | None:
@@ -178,6 +201,24 @@ def _transformers(folder: str | Path) -> Any:
         return AutoModelForCausalLM.from_pretrained(folder, local_files_only=True).double()
 
 
+def _read_by_transformers(ref: Reference, text: str) -> tuple[tuple[int, ...] | None, tuple[Note, ...]]:
+    """The ids that its tokenizer makes of a text, but for special ones, and a note of those that it adds."""
+    if not text or ref.folder is None or not ref.folder.is_dir():
+        return None, ()
+    from transformers import AutoTokenizer
+    from transformers.utils import logging
+
+    try:
+        with failing("its tokenizer"), _silent(logging):
+            tokenizer = AutoTokenizer.from_pretrained(ref.folder, local_files_only=True)
+            ids, whole = (tuple(tokenizer(text, add_special_tokens=more)["input_ids"]) for more in (False, True))
+            added = tokenizer.convert_ids_to_tokens([v for v in whole if v not in ids])
+    except CandidateError as error:
+        return None, (Note("tokens", UNSEEN, str(error)),)
+    says = f"its tokenizer by itself adds {', '.join(added)}, and both ran without: --tokens says other ids"
+    return ids, (Note("tokens", NOTE, says),) * (ids != whole)
+
+
 @contextmanager
 def _silent(logging: Any) -> Iterator[None]:
     """Only errors of `transformers`, and no bar of its progress; afterwards as it was."""
@@ -199,12 +240,3 @@ def _ours(folder: str | Path) -> nn.Module:
 
 
 LIBRARIES: dict[str, Callable[[str], Any]] = {"transformers": _transformers, "ours": _ours}
-
-
-def _dumps(
-    path: Path, ref: Reference, x: Sequence[int], rename: Mapping[str, str | None] | None, orientation: str | None
-) -> Candidate:
-    raw, traced = read_dumps(path, rename), read_index(path)
-    kinds = {p: lowest((precision_of(value), traced.get("precision", "float64"))) for p, value in raw.items()}
-    ids = tuple(traced["tokens"]) if "tokens" in traced else None
-    return _given(raw, kinds, str(path), ref, x, orientation, ids)
