@@ -1,4 +1,4 @@
-"""Reference values of one checkpoint and one input: every line of Algorithm 10, written to files with an index.
+"""Reference values of one checkpoint and one input: every line of a model, written to files with an index.
 
 Needs no torch.
 """
