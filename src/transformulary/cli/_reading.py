@@ -18,12 +18,8 @@ def reading(parser: argparse.ArgumentParser, default: str = "none") -> None:
     x.add_argument("--tokens", metavar="IDS", type=token_ids, help=f"ids instead, from 0: 1,2,3 (default: {default})")
     z.add_argument("--context", metavar="TEXT", help=f"what an encoder-decoder reads first (default: {default})")
     z.add_argument("--context-tokens", metavar="IDS", type=token_ids, help=f"its ids instead (default: {default})")
-    parser.add_argument(
-        "--segments",
-        metavar="IDS",
-        type=token_ids,
-        help="the segment of each token, of an encoder (default: as framed)",
-    )
+    says = "the segment of each token, of an encoder (default: as framed)"
+    parser.add_argument("--segments", metavar="IDS", type=token_ids, help=says)
 
 
 def given_by(args: argparse.Namespace) -> Given:

@@ -1,4 +1,4 @@
-"""What the lines of a transformer do, read from the text of the oracle: which stream a line sets, what it asks, norms."""
+"""What the lines of a transformer do, read from the text of the oracle: what a line sets, adds to, asks or norms."""
 
 from __future__ import annotations
 

@@ -147,8 +147,8 @@ def sizes_at(path: str, config: Config, given: Read) -> dict[str, int]:
     parsed = parse(path)
     step = parsed.steps[0]
     line = lines_of(step.number)[step.label]
-    asking, asked = line.asks.lower() or 2 * line.side
-    ell_x, ell_z = (asking, asked) if len(parsed.steps) > 1 else ("x", "z")
+    asks = line.asks.lower() or 2 * line.side
+    ell_x, ell_z = (asks[0], asks[1]) if len(parsed.steps) > 1 else ("x", "z")
     found = {name: given.length(side) for name, side in (("ell", line.side), ("ell_x", ell_x), ("ell_z", ell_z))}
     t = max(found["ell_x"], found["ell_z"]) if line.asks and len(parsed.steps) > 1 else found["ell"]
     last = {"l": getattr(config, line.layers) if line.layers else 0, "h": config.H, "t": t}
@@ -157,7 +157,7 @@ def sizes_at(path: str, config: Config, given: Read) -> dict[str, int]:
 
 def layers_of(config: Config) -> int:
     """The number of layers of the longest stack."""
-    return max(getattr(config, line.layers) for line in lines(config) if line.layers)
+    return max(int(getattr(config, line.layers)) for line in lines(config) if line.layers)
 
 
 def theta_with(config: Config, array: Callable[[str, str], Any], gives: str = "tokens") -> Theta:
