@@ -51,9 +51,8 @@ class Reader:
         """Raises TokenError for what this model does not read, or what nobody says."""
         two, segmented = isinstance(self.config, TwoStacks), bool(getattr(self.config, "segments", 0))
         if not two and (given.context is not None or given.context_tokens is not None):
-            raise TokenError(
-                f"{self.where} reads one sequence, and a context was given: only encoder-decoders have one."
-            )
+            said = "reads one sequence, and a context was given: only encoder-decoders have one."
+            raise TokenError(f"{self.where} {said}")
         if not segmented and given.segments is not None:
             raise TokenError(f"{self.where} has no segments, and some were given.")
         z = self._context(given) if two else ()

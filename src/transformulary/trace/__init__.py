@@ -3,7 +3,8 @@
 Needs no torch.
 """
 
-from transformulary.trace.names import NAMES, Name, names
+from transformulary.trace.name import Name
+from transformulary.trace.names import NAMES, names
 from transformulary.trace.select import Selection, default
 from transformulary.trace.values import axes
 from transformulary.trace.write import FORMATS, trace

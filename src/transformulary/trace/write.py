@@ -56,8 +56,8 @@ def trace(
         about: further keys of the index; "model_type" says which names of other programs there are.
 
     Returns:
-        The index, as out/index.json holds it: "tokens" (and "context", "segments") are what was read; "values" lists path, file, key, shape, axes, token_axis, dtype,
-        algorithm, name, line, text and names of each.
+        The index, as out/index.json holds it: "tokens", "context" and "segments" are what was read; "values" lists
+        path, file, key, shape, axes, token_axis, dtype, algorithm, name, line, text and names of each.
 
     Raises:
         AlgorithmError: a path names no value of this model, or what is read is outside the algorithm's domain.
