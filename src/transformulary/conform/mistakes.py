@@ -13,11 +13,10 @@ from functools import cache
 from typing import Any
 
 from transformulary.conform import wrong
+from transformulary.oracle.lines import Line, line_at
 from transformulary.oracle.watch import Variant
+from transformulary.oracle.whole import CLASSES, NUMBERS
 from transformulary.paper import Full
-
-#: Lines of Algorithm 10 that every layer has.
-LAYERED = {"10.5", "10.6", "10.7", "10.8"}
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,11 @@ class Mistake(Variant):
     @property
     def layered(self) -> bool:
         """Whether it is in a line that every layer has."""
-        return self.within in LAYERED if self.within else not self.line.startswith("10.") or self.line in LAYERED
+        where = self.within or self.line
+        return not is_whole(where) or bool(line_at(where).layers)
 
     def inside(self, line: str) -> Mistake:
-        """The same mistake, made in one line of Algorithm 10 only."""
+        """The same mistake, made in one line of the outermost algorithm only."""
         return replace(self, within=line, having=self.having and _inside(self.having, line))
 
 
@@ -297,16 +297,35 @@ BY_KEY = {mistake.key: mistake for mistake in (*MISTAKES, *ORDER)}
 #: What a norm computes, in one of the lines of Algorithm 10 that have one: code may have a norm of its own in each.
 NORMS = tuple(m.inside(line) for m in NORM_FORMULA for line in ("10.3a", "10.5", "10.6", "10.7", "10.10"))
 
-#: Algorithms that lines 6 and the norms of Algorithm 10 call.
-_CALLED = {"6": {"4", "4r", "5", "6", "6r"}} | {line: {"6", "6r"} for line in ("3a", "5", "7", "10")}
+
+@dataclass(frozen=True)
+class Known:
+    """The known mistakes of one algorithm, in the order of its lines.
+
+    mistakes  each made wherever it can be
+    alone     the same made in one line only: code may have a norm, say, of its own in each
+    order     other orders of the lines
+    """
+
+    mistakes: tuple[Mistake, ...]
+    alone: tuple[Mistake, ...]
+    order: tuple[Mistake, ...]
 
 
-def acts_at(mistake: Mistake, label: str) -> bool:
-    """Whether a mistake can change the value of line `label` of Algorithm 10, computed from right inputs."""
+#: Algorithm -> its known mistakes.
+KNOWN = {"10": Known(MISTAKES, NORMS, ORDER)}
+
+
+def is_whole(line: str) -> bool:
+    """Whether a line is of an algorithm that is a whole model: "10.5", not "4.6"."""
+    return line.partition(".")[0] in (*NUMBERS.values(), CLASSES)
+
+
+def acts_at(mistake: Mistake, line: Line) -> bool:
+    """Whether a mistake can change the value of a line of the outermost algorithm, computed from right inputs."""
     if mistake.within:
-        return mistake.within == f"10.{label}"
-    lines = mistake.changes
-    return f"10.{label}" in lines or any(n.partition(".")[0] in _CALLED.get(label, ()) for n in lines)
+        return mistake.within == line.name
+    return line.name in mistake.changes or any(n.partition(".")[0] in line.calls for n in mistake.changes)
 
 
 #: What their expressions use beside the oracle's own names.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from transformulary.oracle.path import parse
 from transformulary.oracle.source import read
 
 
@@ -77,8 +78,8 @@ class Line:
 def lines_of(number: str) -> dict[str, Line]:
     """Label -> line, of every line of an algorithm that computes a value, in the order of its text."""
     source, found = read(), dict[str, Line]()
-    name = source.name(number)
-    assert name, f"there is no Algorithm {number}"
+    if (name := source.name(number)) is None:
+        raise KeyError(number)
     bundle, side = "", "x"
     for node, layers, when in _statements(source.functions[name].body):
         target, text = ast.unparse(node.targets[0]), ast.unparse(node.value)
@@ -89,6 +90,12 @@ def lines_of(number: str) -> dict[str, Line]:
             says = _said(target, text, bundle)
             found[label] = Line(number, label, target, side, layers=layers, when=when, **says)
     return found
+
+
+def line_at(path: str) -> Line:
+    """The line of the outermost algorithm in which the value at a path is computed."""
+    step = parse(path).steps[0]
+    return lines_of(step.number)[step.label]
 
 
 def _said(target: str, text: str, bundle: str) -> dict[str, Any]:

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import sqrt
 from typing import Any
 
 from numpy.typing import NDArray
 
-from transformulary.oracle.lines import Line, lines_of
+from transformulary.oracle.lines import Line, line_at, lines_of
 from transformulary.oracle.path import parse
 from transformulary.oracle.source import read
 from transformulary.oracle.theta import Theta, theta_from
+from transformulary.oracle.watch import Watch, nothing
 from transformulary.paper.config import (
     Config,
     DTransformerConfig,
@@ -70,6 +72,39 @@ class Model:
     def output(self) -> str:
         """The path of what it gives."""
         return output(self.config, self.gives)
+
+    @property
+    def probable(self) -> bool:
+        """Whether what it gives are probabilities, a softmax of logits."""
+        return self.gives != "vectors"
+
+    @property
+    def layers(self) -> int:
+        """The number of layers of the longest stack."""
+        return layers_of(self.config)
+
+    def logits(self, given: Read | Sequence[int], watch: Watch | None = None) -> Array:
+        """What the last line gives to its softmax, (N_V, ell) or (N_C); of an encoder that has none, what it gives.
+
+        watch: one whose variants are to be on; its hook is replaced.
+        """
+        watch = watch or Watch(lambda _, value: value, inside=nothing)
+        if not self.probable:
+            return self.run(watch.algorithms, given)
+        products: list[Array] = []
+        matrix, bias = ("W_c", self.theta.b_c) if self.gives == "classes" else ("W_u", self.theta.b_u)
+
+        def hook(path: str, value: Any) -> Any:
+            if path == f"{self.output}:{matrix}":
+                products.append(value)
+            return value
+
+        watch.hook = hook
+        self.run(watch.algorithms, given)
+        divided = getattr(self.config, "unembedding_scale", "none") == "sqrt"
+        scaled = products[0] / sqrt(self.config.d_e) if divided else products[0]
+        found: Array = scaled + (bias if self.gives == "classes" else bias[:, None])
+        return found
 
     def run(self, algorithms: Any, given: Read | Sequence[int], checked: bool = True) -> Array:
         """What it gives for what is given to it.
@@ -144,13 +179,11 @@ def output(config: Config, gives: str = "tokens") -> str:
 
 def sizes_at(path: str, config: Config, given: Read) -> dict[str, int]:
     """How far the indices of a path go, by their letters, and the lengths that its axes may have."""
-    parsed = parse(path)
-    step = parsed.steps[0]
-    line = lines_of(step.number)[step.label]
+    inner, line = len(parse(path).steps) > 1, line_at(path)
     asks = line.asks.lower() or 2 * line.side
-    ell_x, ell_z = (asks[0], asks[1]) if len(parsed.steps) > 1 else ("x", "z")
+    ell_x, ell_z = (asks[0], asks[1]) if inner else ("x", "z")
     found = {name: given.length(side) for name, side in (("ell", line.side), ("ell_x", ell_x), ("ell_z", ell_z))}
-    t = max(found["ell_x"], found["ell_z"]) if line.asks and len(parsed.steps) > 1 else found["ell"]
+    t = max(found["ell_x"], found["ell_z"]) if line.asks and inner else found["ell"]
     last = {"l": getattr(config, line.layers) if line.layers else 0, "h": config.H, "t": t}
     return found | last | {"t_x": found["ell_x"], "t_z": found["ell_z"]}
 
