@@ -315,8 +315,8 @@ class Lockstep:
         """The mistakes of one line alone, of several that were computed there since the last value that was seen."""
         since = [line for line in (*self._comparison.gap(path), parse(path)) if layer in (0, line.layer)]
         lines = {line_at(str(line)).name for line in since}
-        acting = [m for m in self.known.alone if m.within in lines and m.changes.keys() & self._run.keys()]
-        return [((m, layer),) for m in acting] if len({m.within for m in acting}) > 1 else []
+        acting = [m for m in self.known.alone if (m.within or m.line) in lines and m.changes.keys() & self._run.keys()]
+        return [((m, layer),) for m in acting] if len({m.within or m.line for m in acting}) > 1 else []
 
 
 def _shown_apart(lines: Sequence[Line]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from transformulary.conform.allowance import EXACT
@@ -132,6 +132,9 @@ def _instead(mistake: Mistake, f: Finding) -> set[str]:
 def _known(entries: list[tuple[Mistake, Finding, int]], c: Config) -> Fault:
     mistake, findings = entries[0][0], [finding for _, finding, _ in entries]
     places = [_place(entry, mistake) for entry in entries]
+    head = _head(mistake, {label for label, _ in places})
+    if mistake.lines:
+        places = [("", layer) for _, layer in places]
     where = _seen_in(places, _layers(findings, c), number_of(c))
     if where and "every layer" not in where and any(EXACT < f.allowed > f.error / CLEAR for f in findings):
         where = f"at least {where if where.startswith('in ') else f'in {where}'}"
@@ -143,14 +146,16 @@ def _known(entries: list[tuple[Mistake, Finding, int]], c: Config) -> Fault:
     if mistake.having and remaining > EXACT:
         says += " (the number as far as this precision shows it)"
     return Fault(
-        mistake.key, _head(mistake), where, says, max(f.error for f in findings),
+        mistake.key, head, where, says, max(f.error for f in findings),
         remaining, tuple(f.path for f in findings), others,
     )  # fmt: skip
 
 
-def _head(mistake: Mistake) -> str:
+def _head(mistake: Mistake, seen: Collection[str] = ()) -> str:
+    """The algorithm and the line to look at; the lines where it was seen, of a mistake that is made in several."""
     number, _, label = mistake.line.partition(".")
-    return f"Algorithm {number}, line {label}"
+    every = [line.partition(".")[2] for line in mistake.lines]
+    return f"Algorithm {number}, {_lines([label for label in every if label in seen] or every or [label])}"
 
 
 def _layers(findings: Sequence[Finding], c: Config) -> int:
@@ -162,6 +167,8 @@ def _layers(findings: Sequence[Finding], c: Config) -> int:
 def _place(entry: tuple[Mistake, Finding, int], mistake: Mistake) -> tuple[str, int]:
     """(line of the whole algorithm, layer; 0 = every layer or none) where a mistake was found."""
     _, finding, layer = entry
+    if mistake.lines and not finding.since:
+        return line_at(finding.path).label, layer if line_at(finding.path).layers else OUTSIDE
     if is_whole(mistake.line):
         return "", layer if mistake.layered else OUTSIDE
     if mistake.within:

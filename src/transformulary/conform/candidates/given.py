@@ -122,16 +122,14 @@ def is_length(path: str) -> bool:
 
 def _check_length(values: Mapping[str, Array], model: Model, given: Read, what: str) -> None:
     """Whether all values would be right with another number of tokens."""
+    counted = {line_at(path).side: _whole(path, value, what) for path, value in values.items() if is_length(path)}
     for side, option in (("z", "--context-tokens"), ("x", "--tokens")):
-        ell = given.length(side)
-        counted = [
-            _whole(path, v, what) for path, v in values.items() if is_length(path) and line_at(path).side == side
-        ]
         if all(_fits(path, value, model, given) for path, value in values.items()):
             return
-        for n in counted or sorted({size for value in values.values() for size in value.shape}):
+        ell, sizes = given.length(side), sorted({size for value in values.values() for size in value.shape})
+        for n in [counted[side]] if side in counted else sizes:
             other = replace(given, **{side: (0,) * n})
-            if n != ell and (counted or all(_fits(path, value, model, other) for path, value in values.items())):
+            if n != ell and (side in counted or all(_fits(path, v, model, other) for path, v in values.items())):
                 raise CandidateError(
                     f"{what}: the values are of {n} tokens, and the run has {ell}: give their ids with {option}."
                 )
