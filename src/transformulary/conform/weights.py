@@ -153,7 +153,9 @@ def _square(value: Array) -> bool:
 
 def arrangement(ours: Array, theirs: Array, name: str, config: Config) -> tuple[str, str] | None:
     """(how, status) if two tensors hold the same numbers; None if they do not."""
-    if np.array_equal(ours, theirs) or (theirs.ndim == 1 and np.array_equal(ours.ravel(), theirs)):
+    if ours.size == theirs.size and 1 in (ours.ndim, theirs.ndim):  # a row, or a matrix row by row
+        theirs = theirs.reshape(ours.shape)
+    if np.array_equal(ours, theirs):
         return "equal", "agrees"
     if theirs.ndim == 2 and np.array_equal(ours, theirs.T):
         return "transposed", _when_transposed(ours)

@@ -16,7 +16,7 @@ from torch import nn
 
 from transformulary.conform.candidates.calling import call, other_tensors, tensors_of
 from transformulary.conform.candidates.candidate import Array, Candidate, array, said, stored
-from transformulary.conform.candidates.given import check_paths, check_shape, is_compared
+from transformulary.conform.candidates.given import check_paths, check_shape, is_compared, shape
 from transformulary.conform.candidates.places import Place, Table, table_for
 from transformulary.conform.candidates.returned import columns, last_line, logits, unsteady
 from transformulary.conform.dumps import nearest, precision_of
@@ -42,7 +42,8 @@ def watch_model(model: nn.Module, whole: Model, x: Read, table: Table | None = N
     table = table or table_for(model)
     places = dict(_all_places(table, whole.config))
     _check_table(table, places, whole, x)
-    seen, notes, returned = _see(model, places, table.tokens, x)
+    axes = {path: len(shape(path, whole, x)) for path in places}
+    seen, notes, returned = _see(model, places, table.tokens, x, axes)
     for path, value in seen.items():
         check_shape(path, value, whole, x, _named(places[path]), " (tokens as columns)")
     _check_layers(table, whole.config)
@@ -80,7 +81,7 @@ def _check_layers(table: Table, config: Config) -> None:
 
 
 def _see(
-    model: nn.Module, places: Mapping[str, Place], tokens: str, x: Read
+    model: nn.Module, places: Mapping[str, Place], tokens: str, x: Read, axes: Mapping[str, int]
 ) -> tuple[dict[str, Array], list[Note], Any]:
     """({path: what its place shows in one run, tokens as columns}, what of the places shows nothing, what the model
     returns).  Dropout is off.
@@ -92,7 +93,7 @@ def _see(
         module = _module(place)
         if module not in modules:
             raise CandidateError(_no_module(path, module, modules))
-        keep = partial(_keep, shown[path], _looks(place), f"what is seen at {path}", tokens)
+        keep = partial(_keep, shown[path], _looks(place), f"what is seen at {path}", tokens, axes[path])
         handles.append(modules[module].register_forward_hook(keep, with_kwargs=True))
     try:
         with evaluating(model), torch.no_grad(), failing(type(model).__name__):
@@ -267,9 +268,10 @@ def _keep(
     look: Callable[[Any, Any], Any],
     what: str,
     tokens: str,
+    ndim: int,
     _: nn.Module,
     inputs: tuple[Any, ...],
     named: dict[str, Any],
     output: Any,
 ) -> None:
-    shown.append(columns(look((*inputs, *named.values()), output), what, tokens))
+    shown.append(columns(look((*inputs, *named.values()), output), what, tokens, ndim))
