@@ -193,7 +193,7 @@ class Lockstep:
                 self.adopted |= dict(found.mistakes)
                 self._alike[found.mistakes] = found.alike
         else:
-            firsts = 12 if len(self.given.x) > FEW[1] else None
+            firsts = 12 if len(self.given.x) + len(self.given.z) > FEW[1] else None
             found = self._search(path, self._again, ours, theirs, [self._level(0)], firsts=firsts)
         if found:
             return Finding(path, error, self.allowed(path), found.mistakes, found.remaining, found.alike, since=gap)

@@ -81,7 +81,7 @@ class Form:
             *embedding(*self.embedding()),
             *self.tokens(),
             *(m for where in calls for m in attention(where, self.pre, "-{label}")),
-            mistake(encoder, "causal-in-encoder", "there is a causal mask, and every token of an encoder sees all", "Full()", "Causal()"),
+            _causal(encoder, "causal-in-encoder", "there is a causal mask, and every token of an encoder sees all"),
             *causal_mask(decoder, within=True),
             *self.crossing(),
             *PROJECTIONS, *QUERIES_KEYS, *SCORES, *BUCKETS, *POSITIONS,
@@ -125,13 +125,18 @@ class Form:
         _, decoder, cross = self.attends
         of_x = self.reads[1]
         asks, own = f"MHAttention({of_x}, Z,", self.bundles[1]
+        shared = (
+            "(sharing(theta.W_ed[l], theta.B_dec) if c.positions == 'bucketed' else theta.W_ed[l])"
+            if self.pre
+            else "theta.W_ed[l]"
+        )
         return (
             mistake(cross, "memory-embeddings", "cross-attention reads the encoder's embeddings, not what its layers give", asks, asks.replace("Z,", f"{EMBEDDED},")),
             mistake(cross, "memory-own", "cross-attention reads the decoder's own X, not Z", asks, asks.replace("Z,", f"{of_x},")),
             mistake(cross, "cross-shares-weights", "cross-attention has the parameters of self-attention", "theta.W_ed[l]", "theta.W_dec[l]"),
             mistake(cross, "cross-first-layer", "cross-attention has the parameters of the first layer's", "theta.W_ed[l]", "theta.W_ed[0]"),
-            mistake(cross, "causal-in-cross", "cross-attention has a causal mask", "Full()", "Causal()"),
-            mistake(decoder, "self-shares-weights", "self-attention has the parameters of cross-attention", f", {own},", ", theta.W_ed[l],"),
+            _causal(cross, "causal-in-cross", "cross-attention has a causal mask"),
+            mistake(decoder, "self-shares-weights", "self-attention has the parameters of cross-attention", f", {own},", f", {shared},"),
         )  # fmt: skip
 
 
@@ -191,9 +196,22 @@ def _post_norm(key: str, more: str, final: bool) -> Mistake:
     )  # fmt: skip
 
 
+def _causal(line: str, key: str, says: str) -> Mistake:
+    """A causal mask in a line whose mask is full; what buckets know of its mask stays."""
+    return replace(mistake("4.5", key, says, "Mask(t_z, t_x)", "Causal()(t_z, t_x)"), line=line, within=line)
+
+
 def _of_buckets(line: str, key: str, says: str, mask: str) -> Mistake:
     found = mistake("4.4", key, says, "Mask(1, 0)", mask)
     return replace(found, line=line, within=line)
+
+
+def _crossed(key: str, how: str, both_ways: str) -> Mistake:
+    found = mistake(
+        "8a.18", key, f"cross-attention has a bias of the distance too, {how}", "theta.W_ed[l]",
+        "sharing(theta.W_ed[l], only_bucketed(c) and theta.B_dec)", "4.4", "Mask(1, 0)", both_ways,
+    )  # fmt: skip
+    return replace(found, within="8a.18")
 
 
 #: Of T5: its buckets, which the layers of a stack share, and the last scale.
@@ -204,7 +222,8 @@ SHARED = (
     mistake("8a.16", "buckets-first-layer-16", "the bias of the distance is in the first layer only, and all layers share it", ", W,", ", (W if l == 0 else theta.W_dec[l]),"),
     mistake("8a.6", "buckets-of-decoder", "the encoder has the decoder's bias of the distance", ", W,", ", sharing(theta.W_enc[l], only_bucketed(c) and theta.B_dec),"),
     mistake("8a.16", "buckets-of-encoder", "the decoder has the encoder's bias of the distance", ", W,", ", sharing(theta.W_dec[l], only_bucketed(c) and theta.B_enc),"),
-    mistake("8a.18", "buckets-in-cross", "cross-attention has a bias of the distance too", "theta.W_ed[l]", "sharing(theta.W_ed[l], only_bucketed(c) and theta.B_dec)"),
+    _crossed("buckets-in-cross", "with buckets for one way", "False"),
+    _crossed("buckets-in-cross-both-ways", "with buckets for both ways", "True"),
     mistake("8a.23", "no-last-scale", "X is not divided by sqrt(d_e) before the unembedding, as in tied models", "/ SCALE[c.unembedding_scale](c.d_e)", "/ 1"),
 )  # fmt: skip
 
