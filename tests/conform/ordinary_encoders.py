@@ -9,7 +9,6 @@ import re
 from dataclasses import dataclass, field
 from functools import partial
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -395,4 +394,4 @@ def theta_of(m, c):
 
 
 def numpy(tensor):
-    return np.array(tensor.detach(), np.float64)
+    return tensor.detach().double().numpy().copy()

@@ -139,7 +139,7 @@ def test_draws_are_clear(name, drawn, column, vectors):
 
 
 def test_a_sequence_ends_with_eos_or_is_cut(vectors):
-    """Algorithm 15 gives bos first; eos last where it was drawn, also where its id is 0; else as many as are allowed."""
+    """Algorithm 15 gives bos first, and eos last where it was drawn, also where its id is 0; else it is cut."""
     cases = read_vectors(vectors)
     found = {
         name: (cases[name].tensors["15.9"].tolist(), cases[name].entry["config"]) for name in cases if "15-" in name

@@ -89,6 +89,11 @@ def conform(
         candidate, ref, x, text=text, table=as_table(table), rename=rename, orientation=orientation, decoding=decoding
     )
     found = [_of_last_token(c, ref, x) for c in found]
+    return _report(found, ref, x, given)
+
+
+def _report(found: Sequence[Candidate], ref: Reference, x: Read, given: Given) -> Report:
+    """What the candidates' values show."""
     runs = [_lockstep(c, ref, x) for c in found]
     notes = [note for c, run in zip(found, runs, strict=True) for note in (*_notes(c, ref, x, given), *run.notes)]
     errors = [error for run in runs for error in run.errors]
