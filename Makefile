@@ -53,7 +53,7 @@ bench:
 	@echo "Setting up .venv for the tests (once; PyTorch is most of it) ..."
 	@$(PY) -m ensurepip >/dev/null
 	@$(PIP) -c constraints.txt hatchling editables
-	@$(PIP) -c constraints.txt --no-build-isolation -e '.[torch,plot,gguf,sentencepiece,dev]'
+	@$(PIP) -c constraints.txt --no-build-isolation -e '.[torch,plot,gguf,sentencepiece,eval,dev]'
 	@touch .venv/ready-demo $@
 
 .venv/ready-data: requirements-testdata.txt | .venv/ready-test

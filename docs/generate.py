@@ -34,6 +34,7 @@ FAST = {
     10: ("nn/dtransformer.py", "DTransformer"),
     13: ("train/dtraining.py", "DTraining"),
     14: ("generate/dinference.py", "DInference"),
+    15: ("generate/edinference.py", "EDInference"),
 }
 
 

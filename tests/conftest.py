@@ -17,7 +17,13 @@ hypothesis.settings.register_profile("usual", deadline=None, max_examples=25, de
 hypothesis.settings.load_profile("usual")
 
 #: Packages whose signatures state shapes; every call in every test is checked against them.
-CHECKED = ["transformulary.nn", "transformulary.data", "transformulary.train", "transformulary.generate"]
+CHECKED = [
+    "transformulary.nn",
+    "transformulary.data",
+    "transformulary.train",
+    "transformulary.generate",
+    "transformulary.encode",
+]
 
 jaxtyping.install_import_hook(CHECKED, "beartype.beartype")
 

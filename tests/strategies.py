@@ -93,6 +93,8 @@ def ed_configs(draw):
     if draw(st.booleans()):
         kind, more = PreEDTransformerConfig, {"unembedding_scale": draw(st.sampled_from(["none", "sqrt"]))}
     both = draw(shared(kind, positions))
+    tables = ["W_e", "W_p"] if both["positions"] == "learned" else ["W_e"]
+    more["separate"] = draw(st.frozensets(st.sampled_from(tables)))
     return kind(**both, **more, L_enc=draw(st.integers(1, 2)), L_dec=draw(st.integers(1, 3)))
 
 

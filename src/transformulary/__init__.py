@@ -15,6 +15,7 @@ _HOMES = {
     "DTraining": "train",
     "DTransformer": "nn",
     "DTransformerConfig": "paper",
+    "EDInference": "generate",
     "EDTransformer": "nn",
     "EDTransformerConfig": "paper",
     "ETransformer": "nn",
@@ -24,15 +25,20 @@ _HOMES = {
     "PreEDTransformerConfig": "paper",
     "Tokenizer": "tokens",
     "assert_conforms": "conform",
+    "classify": "encode",
     "describe": "pages",
     "diff": "pages",
+    "embed": "encode",
+    "evaluate": "measure",
+    "fill": "encode",
     "load": "models",
     "preset": "paper",
     "save": "models",
+    "translate": "generate",
 }
 
-_PACKAGES = frozenset({"conform", "data", "formats", "generate", "nn", "oracle", "paper", "pseudocode"})
-_PACKAGES |= {"tokens", "train", "view"}
+_PACKAGES = frozenset({"conform", "data", "encode", "formats", "generate", "measure", "nn", "oracle"})
+_PACKAGES |= {"paper", "pseudocode", "tokens", "train", "view"}
 
 __all__ = [*_HOMES]
 

@@ -132,7 +132,7 @@ def new_folder(path: str | Path) -> Iterator[Path]:
         with claimed(temporary):
             try:
                 yield temporary
-                for file in temporary.iterdir():
+                for file in filter(Path.is_file, temporary.rglob("*")):
                     with file.open("rb") as written:
                         os.fsync(written.fileno())
                 _appear(temporary, target, path)

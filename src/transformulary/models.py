@@ -27,11 +27,12 @@ from transformulary.formats import (
     TIED,
     Described,
     Format,
+    Pooling,
     apart,
     classes,
+    copied,
     describe,
     format_for,
-    is_copied,
     named_format,
     parts,
     read_json,
@@ -66,13 +67,21 @@ class Loaded:
     generation: dict[str, Any]
     described: Described
 
+    def __call__(self, *sequences: Tensor, **more: Any) -> Any:
+        """What the model computes: logits, classes or vectors.  Arguments and errors as for its `forward`."""
+        return self.model(*sequences, **more)
+
     def save(self, folder: str | Path) -> None:
         """Write the model as it is now, in the format that it came from, with the files of its vocabulary as they are.
 
         Each file is replaced whole, as in `models.save`.
         """
-        config, dtype = self.model.config, str(self.model.W_e.weight.dtype).removeprefix("torch.")
-        _write(Path(folder), _converted(self.described, _named(self.model), written_as(self.described, config), dtype))
+        model, described = bare(self.model, Transformer), self.described
+        dtype = str(model.W_e.weight.dtype).removeprefix("torch.")
+        files = _converted(described, _named(model), written_as(described, model.config), dtype)
+        if isinstance(model, EEmbedder) and _pooling(model) != described.pooling:
+            files |= _pooling(model).files(model.config.d_e)
+        _write(Path(folder), files)
 
 
 def load(where: str | Path, form: str | Format | None = None) -> Loaded:
@@ -127,6 +136,7 @@ def save(
     theirs = form.write_config(model.config) | about | {"transformulary": {"tokenizer": tokenizer and tokenizer.hash}}
     files = tokenizer.files() if tokenizer else {}
     files |= {"generation_config.json": _json({**ends, **(generation or {})})}
+    files |= _pooling(model).files(model.config.d_e) if isinstance(model, EEmbedder) else {}
     _write(Path(folder), files | _model_files(form, model.config, _named(model), theirs))
 
 
@@ -184,6 +194,10 @@ def bare(model: nn.Module, kind: type[Kind] = Transformer) -> Kind:  # type: ign
     return model
 
 
+def _pooling(model: EEmbedder) -> Pooling:
+    return Pooling(model.pooling, model.normalised)
+
+
 def _named(model: nn.Module) -> dict[str, Tensor]:
     """The model's tensors by our names."""
     inner = bare(model, Transformer)
@@ -213,7 +227,7 @@ def _converted(described: Described, tensors: Mapping[str, Tensor], form: Format
     In its own format, names have the prefix that they had, and what we compute nothing with comes along.
     """
     source, config = described.source, described.config
-    files: Files = {path.name: path.read_bytes() for path in sorted(source.folder.iterdir()) if is_copied(path)}
+    files: Files = {name: (source.folder / name).read_bytes() for name in copied(source.folder)}
     about: dict[str, Any] = {"dtype": dtype}
     if source.vocabulary and (tokenizer := load_tokenizer(described)):  # inside the file of the parameters
         ends = {"bos_token_id": tokenizer.bos_token, "eos_token_id": tokenizer.eos_token}
@@ -225,6 +239,8 @@ def _converted(described: Described, tensors: Mapping[str, Tensor], form: Format
         prefix = "" if described.prefixed else form.prefix
         stored = {name.removeprefix(prefix): t for name, t in form.stored(config, tensors, torch.cat)}
         more = {name: torch.tensor(source.array(at)).to(PRECISIONS[dtype]) for name, at in described.kept()}
+        for name, at, rows in described.unread():
+            stored[name][:rows] = torch.tensor(source.array(at)[:rows])
         files["model.safetensors"] = _bytes(stored | more)
     return files
 
@@ -237,9 +253,10 @@ def _write(folder: Path, files: Files, replace: bool = False) -> None:
     config = folder / "config.json"
     if config.is_file() and config.read_text(encoding="utf-8", errors="replace") != files["config.json"]:
         config.unlink()
-    for path in sorted(folder.iterdir()) if replace else []:
-        if path.name not in files and (is_copied(path) or path.suffix in READERS or path.name.endswith(INDEX)):
-            path.unlink()
+    if replace:
+        parameters = [path.name for path in folder.iterdir() if path.suffix in READERS or path.name.endswith(INDEX)]
+        for name in {*copied(folder), *parameters} - {*files}:
+            (folder / name).unlink()
     for name in sorted(files, key="config.json".__eq__):
         write_atomically(folder / name, files[name])
 
@@ -262,22 +279,21 @@ def _in(dtype: torch.dtype, name: str, tensor: Tensor) -> Tensor:
     return found
 
 
-#: What a model gives, or the class of its config -> the module of such a model.
-MODELS: dict[object, Callable[..., Transformer]] = {
-    DTransformerConfig: DTransformer,
-    EDTransformerConfig: EDTransformer,
-    PreEDTransformerConfig: EDTransformer,
-    "tokens": ETransformer,
-    "vectors": EEmbedder,
-    "classes": EClassifier,
+#: What a model gives, or the class of its config -> such a model, of what is `Described`.
+MODELS: dict[object, Callable[[Any], Transformer]] = {
+    DTransformerConfig: lambda described: DTransformer(described.config),
+    EDTransformerConfig: lambda described: EDTransformer(described.config),
+    PreEDTransformerConfig: lambda described: EDTransformer(described.config),
+    "tokens": lambda described: ETransformer(described.config),
+    "vectors": lambda described: EEmbedder(described.config, described.pooling.pooling, described.pooling.normalised),
+    "classes": lambda described: EClassifier(described.config, described.N_C),
 }
 
 
 def _load_model(described: Described) -> Transformer:
     tensors, config, head = _tensors(described), described.config, described.head
-    more = {"N_C": described.N_C} if head and head.gives == "classes" else {}
     with torch.device("meta"), Undrawn():  # shapes only
-        model = MODELS[head.gives if head else type(config)](config, **more)
+        model = MODELS[head.gives if head else type(config)](described)
     state = {
         name: nn.Parameter(torch.cat([tensors.pop(part) for part in parts(name)]))
         for name in model.state_dict()

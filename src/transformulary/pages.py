@@ -11,10 +11,16 @@ from typing import Any
 
 from transformulary import pseudocode
 from transformulary.errors import ConfigError
-from transformulary.paper import Config, preset
+from transformulary.paper import Config, EDTransformerConfig, ETransformerConfig, PreEDTransformerConfig, preset
 from transformulary.paper.presets import Preset
 from transformulary.pseudocode import Page
 
+#: What the paper has beside a model; T5's order of lines, Algorithm 8a, is none of the paper's.
+PAPERS: dict[type[Config], str] = {
+    EDTransformerConfig: "paper-8",
+    PreEDTransformerConfig: "paper-8",
+    ETransformerConfig: "paper-9",
+}
 #: What may be asked for: a word as on the command line, a path, a config, a preset.
 Model = str | PathLike[str] | Config | Preset
 
@@ -97,10 +103,19 @@ def describe(model: Model, numbers: bool | None = None, format: str = "text") ->
 def diff(a: Model, b: Model, format: str = "text") -> Page:
     """What differs between the lines that two models execute; if none does, the sizes: `transformulary diff`.
 
-    Args: as for `describe`.  Raises as that does.
+    Args: as for `describe`; "paper" beside a model is the paper's of its architecture.  Raises as that does.
     """
     one, other = _meant(a, "a"), _meant(b, "b")
+    one, other = _papers(one, other.config), _papers(other, one.config)
     return pseudocode.diff(one.preset or one.config, other.preset or other.config, format, (one.word, other.word))
+
+
+def _papers(model: Named, beside: Config) -> Named:
+    """What is meant by "paper" beside a model of another architecture than the paper's decoder; else the model."""
+    if model.word != "paper" or model.preset is None or type(beside) not in PAPERS:
+        return model
+    found = preset(PAPERS[type(beside)])
+    return Named(model.word, found.config, found)
 
 
 def _meant(model: Model, word: str = "") -> Named:

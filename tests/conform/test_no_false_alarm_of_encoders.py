@@ -19,12 +19,17 @@ MARIAN = transformers.MarianConfig(
     encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=24, scale_embedding=True,
     activation_function="swish",
 )  # fmt: skip
+BART = transformers.BartConfig(
+    **SMALL, d_model=32, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4, decoder_attention_heads=4,
+    encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=24, bos_token_id=0, forced_eos_token_id=1,
+)  # fmt: skip
 T5 = SMALL | {"d_model": 32, "d_kv": 9, "d_ff": 48, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4}
 MODELS = {
     "masked": ("BertForMaskedLM", BERT),
     "classes": ("BertForSequenceClassification", BERT),
     "vectors": ("BertModel", BERT),
     "marian": ("MarianMTModel", MARIAN),
+    "bart": ("BartForConditionalGeneration", BART),
     "t5": ("T5ForConditionalGeneration", transformers.T5Config(**T5)),
     "t5 1.1": (
         "T5ForConditionalGeneration",
@@ -39,13 +44,14 @@ LINES = {
     "classes": NINE | {"9c.1", "9c.2"},
     "vectors": NINE,
     "marian": EIGHT,
+    "bart": EIGHT | {"8.3a", "8.12a"},
     "t5": PRE,
     "t5 1.1": PRE,
 }
-#: What a plain run is compared with; Marian counts positions from the padding on, and says so.
+#: What a plain run is compared with; Marian and BART count positions from the padding on, which the report says.
 DECODING = {"with a cache", "in a batch", "padded on the right", "padded on the left"}
 NOT = {"masked": {"with a cache"}, "classes": {"with a cache"}, "vectors": {"with a cache"}}
-NOT["marian"] = {"padded on the left"}
+NOT["marian"] = NOT["bart"] = {"padded on the left"}
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +105,7 @@ def test_ours(checkpoints, name, precision):
 
 
 @pytest.mark.parametrize("candidate", ["transformers", "ours"])
-@pytest.mark.parametrize("name", ["masked", "classes", "vectors", "marian", "t5"])
+@pytest.mark.parametrize("name", ["masked", "classes", "vectors", "marian", "bart", "t5"])
 def test_by_name(checkpoints, candidate, name):
     """A library's own model of a folder, which is loaded by the name of the library."""
     assert conform(candidate, checkpoints(name)).status == 0

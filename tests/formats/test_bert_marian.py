@@ -1,4 +1,4 @@
-"""Configs of BERT and Marian as `transformers` writes them: which model they mean, and what is refused."""
+"""Configs of BERT, Marian and BART as `transformers` writes them: which model they mean, and what is refused."""
 
 import pytest
 import transformers
@@ -6,6 +6,7 @@ import transformers
 import huggingface
 from transformulary.errors import CheckpointError
 from transformulary.formats import understood
+from transformulary.formats.bart import BART
 from transformulary.formats.bert import BERT
 from transformulary.formats.marian import MARIAN
 
@@ -18,7 +19,10 @@ def test_the_config_of_a_model(make):
     assert understood(model.config.to_dict() | {"dtype": "float64"}, "config.json")[1] == c
 
 
-@pytest.mark.parametrize(("form", "theirs"), [(BERT, transformers.BertConfig), (MARIAN, transformers.MarianConfig)])
+@pytest.mark.parametrize(
+    ("form", "theirs"),
+    [(BERT, transformers.BertConfig), (MARIAN, transformers.MarianConfig), (BART, transformers.BartConfig)],
+)
 def test_what_is_missing_is_their_default(form, theirs):
     """A config.json that says nothing but its model_type means the library's default model."""
     _, all_said = understood(theirs().to_dict(), "config.json")
@@ -43,6 +47,12 @@ def test_what_is_missing_is_their_default(form, theirs):
         ("marian", {"decoder_attention_heads": 8}, "encoder_attention_heads = 16, decoder_attention_heads = 8"),
         ("marian", {"decoder_vocab_size": 7}, "vocab_size = 58101, decoder_vocab_size = 7"),
         ("marian", {"num_hidden_layers": 7}, "encoder_layers = 12, num_hidden_layers = 7"),
+        ("marian", {"tie_word_embeddings": False}, "tie_word_embeddings = False and share_.* is anyone's guess"),
+        ("marian", {"tie_word_embeddings": 1}, "tie_word_embeddings = 1 is neither true nor false"),
+        ("bart", {"normalize_embedding": False}, "normalize_embedding = False is not computed"),
+        ("bart", {"extra_pos_embeddings": 0}, "extra_pos_embeddings = 0 is not computed"),
+        ("bart", {"tie_word_embeddings": None}, "tie_word_embeddings = None is neither true nor false"),
+        ("bart", {"decoder_vocab_size": 7}, "decoder_vocab_size = 7 has no rule"),
         ("marian", {"scale_embedding": "yes"}, "scale_embedding = 'yes' is none of True, False"),
     ],
 )

@@ -1,4 +1,4 @@
-"""BERT, Marian and T5: their files are our models and the oracle's, in float64, and are given back bitwise."""
+"""BERT, Marian, BART and T5: their files are our models and the oracle's, in float64, and are given back bitwise."""
 
 import json
 
@@ -15,6 +15,7 @@ from transformulary.errors import CheckpointError
 from transformulary.formats import describe, open_source, theta_source
 from transformulary.models import convert, load, save
 from transformulary.nn import EClassifier, EDTransformer, EEmbedder, ETransformer
+from transformulary.paper import PreEDTransformerConfig
 
 BERT = {
     "vocab_size": 37, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 20,
@@ -23,6 +24,10 @@ BERT = {
 T5 = {
     "vocab_size": 37, "d_model": 16, "d_kv": 5, "d_ff": 20, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4,
     "decoder_start_token_id": 0,
+}  # fmt: skip
+BART = {
+    "vocab_size": 37, "d_model": 16, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 20, "decoder_ffn_dim": 20, "max_position_embeddings": 9,
 }  # fmt: skip
 x, z = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]]), torch.tensor([[2, 7, 1, 8, 2]])
 s = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1]])
@@ -41,6 +46,23 @@ def t5(**changes):
     return model
 
 
+def bart(kind="BartForConditionalGeneration", **changes):
+    model = randomise(getattr(transformers, kind)(transformers.BartConfig(**BART | changes)))
+    if hasattr(model, "final_logits_bias"):
+        model.final_logits_bias.copy_(torch.randn(37))
+    return model
+
+
+def marian(**changes):
+    """With every sinusoid in float64, which the library computes in float32."""
+    exact, *_ = huggingface.marian()
+    model = randomise(transformers.MarianMTModel(transformers.MarianConfig(**exact.config.to_dict() | changes)))
+    model.final_logits_bias.copy_(exact.final_logits_bias)
+    for stack in ("encoder", "decoder"):
+        getattr(model.model, stack).embed_positions = getattr(exact.model, stack).embed_positions
+    return model
+
+
 def _norm(self, X):
     return X * torch.rsqrt(X.pow(2).mean(-1, keepdim=True) + self.variance_epsilon) * self.weight
 
@@ -52,6 +74,13 @@ MODELS = {
     "classes": (lambda: bert("BertForSequenceClassification", num_labels=5), EClassifier),
     "vectors": (lambda: bert("BertModel"), EEmbedder),
     "marian": (lambda: huggingface.marian()[0], EDTransformer),
+    "marian, separate": (lambda: marian(share_encoder_decoder_embeddings=False), EDTransformer),
+    "marian, untied": (
+        lambda: marian(share_encoder_decoder_embeddings=False, tie_word_embeddings=False),
+        EDTransformer,
+    ),
+    "bart": (lambda: bart(scale_embedding=True, activation_function="relu"), EDTransformer),
+    "bart, untied": (lambda: bart(tie_word_embeddings=False), EDTransformer),
     "t5": (lambda: t5(), EDTransformer),
     "t5 1.1": (lambda: t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False), EDTransformer),
 }
@@ -108,12 +137,12 @@ def test_the_oracle_reads_theirs(tmp_path, name):
             oracle.theta_from(c, array)
         return
     theta = oracle.theta_from(c, array)
-    algorithms = {"t5": oracle.PreEDTransformer, "marian": oracle.EDTransformer}
+    algorithm = oracle.PreEDTransformer if isinstance(c, PreEDTransformerConfig) else oracle.EDTransformer
 
     if kind is ETransformer:
         P = oracle.ETransformer(x[0].tolist(), theta, c, s=s[0].tolist())
     else:
-        P = algorithms[name.split()[0]](z[0].tolist(), x[0].tolist(), theta, c)
+        P = algorithm(z[0].tolist(), x[0].tolist(), theta, c)
 
     np.testing.assert_allclose(P, theirs_of(theirs)[0].softmax(-1).T, rtol=0, atol=1e-13)
 
@@ -181,6 +210,19 @@ def test_a_copy_alone_serves(tmp_path):
     edit(tmp_path, lambda t: t.update({"model.encoder.embed_tokens.weight": t.pop("model.shared.weight")}))
 
     close(ours_of(load(tmp_path).model), ours_of(wanted), 0)
+
+
+def test_bart_without_a_head(tmp_path):
+    """A file of the layers alone, without a prefix, is a model whose W_u is W_e^T, without a bias."""
+    theirs = bart("BartModel")
+    theirs.save_pretrained(tmp_path)
+
+    ours = load(tmp_path).model
+
+    assert ours.config.absent == {"b_u"}
+    with torch.no_grad():
+        X = theirs(input_ids=z, decoder_input_ids=x).last_hidden_state
+        close(ours_of(ours), X @ theirs.shared.weight.T)
 
 
 def test_an_unembedding_of_its_own(tmp_path):

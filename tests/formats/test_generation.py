@@ -3,9 +3,9 @@
 import pytest
 
 from transformulary.errors import CheckpointError
-from transformulary.formats import Defaults
-from transformulary.formats.generation import HARMLESS, OBEYED, REQUIRED
-from transformulary.paper.practice import Filters
+from transformulary.formats import AnswerDefaults, Defaults
+from transformulary.formats.generation import HARMLESS, OBEYED, OBEYED_15, REQUIRED
+from transformulary.paper.practice import Beam, Filters, Frame
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,89 @@ def test_the_tables_know_what_the_library_writes():
 
     assert set() == set(vars(transformers.GenerationConfig())) - set(known)
     assert len(known) == len(set(known))
+
+
+START = {"decoder_start_token_id": 7}
+
+
+def said(beam=Beam(N_beam=1), ell_gen=None, filters=Filters(), draws=False, **frame):  # noqa: B008 - frozen
+    """The defaults of a model whose answers begin with token 7, and end with 6, unless said."""
+    return AnswerDefaults(filters, draws, beam, ell_gen, Frame(**{"bos_token": 7, "eos": (6,)} | frame))
+
+
+@pytest.mark.parametrize(
+    ("generation", "config", "expected"),
+    [
+        (START, {}, said()),
+        ({}, START, said()),
+        ({"eos_token_id": 4}, START, said(eos=(4,))),
+        ({"eos_token_id": 4}, {}, said(bos_token=5, eos=(4,))),
+        ({"bos_token_id": 3}, {}, said(bos_token=3)),
+        (
+            {"num_beams": 6, "length_penalty": 0.5, "early_stopping": "never", "max_length": 9},
+            START | {"num_beams": 2, "forced_eos_token_id": 1},
+            said(Beam(N_beam=6, alpha=0.5, until="certain"), 8),
+        ),
+        (
+            {},
+            START | {"num_beams": 2, "max_length": 5, "max_new_tokens": 3, "early_stopping": True, "d_model": "other"},
+            said(Beam(N_beam=2, until="full"), 3),
+        ),
+        (
+            START | {"do_sample": True, "temperature": 2.0, "top_k": 3, "top_p": 0.5, "max_length": None},
+            {},
+            said(filters=Filters(tau=2.0, top_k=3, top_p=0.5), draws=True),
+        ),
+        (
+            START | {"bad_words_ids": [[7], [6], [2]], "suppress_tokens": [1], "renormalize_logits": True},
+            {},
+            said(banned=(7, 2, 1), renormalised=True),
+        ),
+        (
+            START | {"forced_bos_token_id": 0, "forced_eos_token_id": [6], "min_length": 4, "no_repeat_ngram_size": 2},
+            {},
+            said(first=0, last=6, least=3, no_repeat=2),
+        ),
+        ({}, START | {"force_bos_token_to_be_generated": True, "bos_token_id": 2}, said(first=2)),
+    ],
+)
+def test_how_an_answer_is_made(generation, config, expected):
+    """What begins, ends and restricts an answer is read from one of the two files, and from the vocabulary at last."""
+    assert expected == AnswerDefaults.read(generation, config, (5, 6), 8)
+
+
+@pytest.mark.parametrize(
+    ("generation", "config", "message"),
+    [
+        ({}, {}, "m/config.json has no decoder_start_token_id"),
+        ({"decoder_start_token_id": 8}, {}, "m/generation_config.json: decoder_start_token_id 8 is no token"),
+        ({}, {"decoder_start_token_id": [1, 2]}, "m/config.json: decoder_start_token_id"),
+        (START | {"forced_eos_token_id": [1, 2]}, {}, "m/generation_config.json: forced_eos_token_id = .* only one"),
+        (START | {"bad_words_ids": [[1, 2]]}, {}, r"m/generation_config.json: bad_words_ids has \[1, 2\]"),
+        (START | {"bad_words_ids": [1]}, {}, "m/generation_config.json: bad_words_ids has 1"),
+        (START | {"suppress_tokens": [9]}, {}, "m/generation_config.json: bad_words_ids 9 is no token"),
+        (START | {"early_stopping": "soon"}, {}, "m/generation_config.json: early_stopping = 'soon' is none of"),
+        (START | {"num_beams": 0}, {}, "m/generation_config.json: N_beam = 0"),
+        (START | {"num_beams": 2, "do_sample": True}, {}, "m/generation_config.json: do_sample with num_beams = 2"),
+        (START | {"max_length": 1}, {}, "m/generation_config.json: with that max_new_tokens or max_length"),
+        (START | {"repetition_penalty": 2.0}, {}, "m/generation_config.json: repetition_penalty = 2.0 changes"),
+        ({}, START | {"num_beam_groups": 2}, "m/config.json: num_beam_groups = 2 changes"),
+        (START | {"lenth_penalty": 2.0}, {}, ".* has 'lenth_penalty'.*Did you mean length_penalty"),
+    ],
+)
+def test_what_is_refused_of_an_answer(generation, config, message):
+    """What is not computed is named, with the file that says it."""
+    with pytest.raises(CheckpointError, match=f"^{message}"):
+        AnswerDefaults.read(generation, config, (None, None), 8, "m")
+
+
+def test_a_config_that_does_not_count():
+    """As in `transformers`, a generation_config.json speaks for config.json too, which is not looked at."""
+    ends = (None, None)
+
+    assert AnswerDefaults.read(START, {"num_beam_groups": 2}, ends, 8) == AnswerDefaults.read(START, {}, ends, 8)
+
+
+def test_what_is_obeyed_of_an_answer_is_known():
+    """Nothing is obeyed by Algorithm 15 that the tables of Algorithm 14 do not know."""
+    assert {*OBEYED_15} <= {*OBEYED, *REQUIRED, *HARMLESS}

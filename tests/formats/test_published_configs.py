@@ -70,6 +70,20 @@ CONFIGS = {
         "scale_embedding": True, "share_encoder_decoder_embeddings": True, "static_position_embeddings": True,
         "transformers_version": "4.22.0.dev0", "use_cache": True, "vocab_size": 58101,
     }),
+    # those that `transformers` counts, 406,290,432, with final_logits_bias and without two unread rows of each W_p
+    "BART large, CNN": (406_290_432 + 50264 - 2 * 2 * 1024, {
+        "_num_labels": 3, "activation_dropout": 0.0, "activation_function": "gelu", "add_final_layer_norm": False,
+        "architectures": ["BartForConditionalGeneration"], "attention_dropout": 0.0, "bos_token_id": 0,
+        "classif_dropout": 0.0, "classifier_dropout": 0.0, "d_model": 1024, "decoder_attention_heads": 16,
+        "decoder_ffn_dim": 4096, "decoder_layerdrop": 0.0, "decoder_layers": 12, "decoder_start_token_id": 2,
+        "dropout": 0.1, "early_stopping": True, "encoder_attention_heads": 16, "encoder_ffn_dim": 4096,
+        "encoder_layerdrop": 0.0, "encoder_layers": 12, "eos_token_id": 2, "force_bos_token_to_be_generated": True,
+        "forced_bos_token_id": 0, "forced_eos_token_id": 2, "gradient_checkpointing": False, "init_std": 0.02,
+        "is_encoder_decoder": True, "length_penalty": 2.0, "max_length": 142, "max_position_embeddings": 1024,
+        "min_length": 56, "model_type": "bart", "no_repeat_ngram_size": 3, "normalize_before": False, "num_beams": 4,
+        "num_hidden_layers": 12, "output_past": True, "pad_token_id": 1, "prefix": " ", "scale_embedding": False,
+        "task_specific_params": {}, "transformers_version": "4.7.0.dev0", "use_cache": True, "vocab_size": 50264,
+    }),
 }  # fmt: skip
 
 

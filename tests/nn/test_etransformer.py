@@ -80,19 +80,22 @@ def test_classes_are_those_of_the_oracle():
 
 
 @pytest.mark.parametrize("normalised", [True, False])
-@pytest.mark.parametrize("pooling", ["mean", "first"])
+@pytest.mark.parametrize("pooling", ["mean", "first", "max"])
 def test_vectors_of_texts(pooling, normalised):
-    """They are the mean of the columns of X after line 9, or its first one; of length 1 if they are normalised."""
+    """They are the mean of the columns of X after line 9, or its first, or the largest; length 1 if normalised."""
     fast = model(bert(), made=EEmbedder(bert(), pooling, normalised))
     x, s = inputs(fast.config, 1, 6)
     X = encoded(fast, x, s)
-    e = X.mean(1) if pooling == "mean" else X[:, 0]
+    e = {"mean": X.mean(1), "first": X[:, 0], "max": X.max(1)}[pooling]
 
     expected = e / np.linalg.norm(e) if normalised else e
     np.testing.assert_allclose(fast(x, s)[0].detach().numpy(), expected, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("made", [EClassifier(bert(), 5), EEmbedder(bert()), EEmbedder(bert(), "first")], ids=repr)
+MADE = [EClassifier(bert(), 5), *(EEmbedder(bert(), pooling) for pooling in ("mean", "first", "max"))]
+
+
+@pytest.mark.parametrize("made", MADE, ids=repr)
 @pytest.mark.parametrize("at", [[0, 1, 2], [2, 3, 4], [0, 3, 4]], ids=["right", "left", "inside"])
 def test_padding_changes_no_class_and_no_vector(made, at):
     """[1,2,3], [1,2,3,p,p], [p,p,1,2,3] and [1,p,p,2,3] have the same scores, and the same vector."""
@@ -121,7 +124,7 @@ def test_an_empty_text_has_the_vector_0():
     ("make", "message"),
     [
         (lambda c: EClassifier(c, 0), "N_C = 0: there must be at least one class"),
-        (lambda c: EEmbedder(c, "max"), "pooling = 'max' is none of mean, first"),
+        (lambda c: EEmbedder(c, "median"), "pooling = 'median' is none of mean, first, max"),
         (lambda c: ETransformer(c, 1.0), "dropout = 1.0"),
     ],
 )

@@ -12,7 +12,8 @@ from strategies import d_configs, seeds
 from transformulary import oracle
 from transformulary.errors import AlgorithmError
 from transformulary.oracle import Theta, Zero, derivative, gradient, random_theta
-from transformulary.paper import SLOTS, leaves, number_of_parameters, parameters
+from transformulary.oracle.theta import embeddings, matrices
+from transformulary.paper import SLOTS, EDTransformerConfig, leaves, number_of_parameters, parameters
 from transformulary.paper.parameters import POSITIONAL
 
 
@@ -79,3 +80,12 @@ def test_public_names_exist():
     """Every name that the package announces can be imported."""
     for name in oracle.__all__:
         assert getattr(oracle, name) is not None
+
+
+def test_tables_of_the_context_are_tables():
+    """W_e_z and W_p_z are embeddings as W_e and W_p are; those of places do not decay."""
+    c = EDTransformerConfig(N_V=5, ell_max=3, L_enc=1, L_dec=1, H=1, d_e=2, d_mlp=2, separate=["W_e", "W_p"])
+    theta = random_theta(c, np.random.default_rng(0))
+
+    assert {"W_e", "W_e_z", "W_p", "W_p_z"} == {name for name, a in embeddings(theta).items() if a.any()}
+    assert {"W_p", "W_p_z"} == {name for name, a in matrices(theta).items() if a.ndim == 2 and not a.any()}

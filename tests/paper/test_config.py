@@ -286,6 +286,24 @@ def test_choices_rule_parameters_out():
     assert {"b_q", "beta", "beta_1", "beta_2", "beta_x", "beta_q", "beta_k", "W_p"} == config.absent
 
 
+def test_tables_of_the_context():
+    """`separate` names tables of the embedding that z has beside those of x; any other name is refused."""
+    one, both = ED(separate=["W_p"]), ED(separate=["W_p", "W_e"])
+    names = [name for name, _, _ in leaves(parameters(both), both)][:4]
+
+    assert ["W_e", "W_e_z", "W_p", "W_p_z"] == names
+    assert "W_e_z" not in parameters(one)
+    assert number_of_parameters(both) == number_of_parameters(one) + 6 * 11 == number_of_parameters(ED()) + 6 * (11 + 8)
+    assert both == EDTransformerConfig.from_dict(json.loads(json.dumps(both.to_dict())))
+    assert (
+        "EDTransformerConfig: separate names W_u, which is no table of an embedding. "
+        "Those that can be separate: W_e, W_p."
+    ) == message(ED, separate=["W_u"])
+    assert "EDTransformerConfig: positions = 'none' has no W_p, which separate names." == message(
+        ED, positions="none", separate=["W_p"]
+    )
+
+
 @given(configs)
 def test_absent_parameters_are_not_in_the_table(config):
     """What `absent` names is nowhere in the table of parameters; every other bias of the architecture is."""

@@ -37,6 +37,9 @@ CONFIGS = {
         **SMALL, L=2, H_kv=2, d_attn=6, eps=1e-6, norm="rms_norm", activation="silu", mlp="gated", positions="rotary",
         qk_norm=True, absent=NO_BIASES,
     ),
+    "annalog": EDTransformerConfig(
+        **SMALL, L_enc=2, L_dec=2, eps=1e-5, embedding_scale="sqrt", separate={"W_e", "W_p"}, absent=frozenset(),
+    ),
     "layer norms of queries and keys": EDTransformerConfig(**SMALL, L_enc=1, L_dec=1, eps=1e-5, qk_norm=True),
     **{
         f"Llama, {kind}": DTransformerConfig(

@@ -8,7 +8,7 @@ import pytest
 from oracle.test_practice import Given
 from transformulary import oracle
 from transformulary.oracle import notation
-from transformulary.oracle.theta import embeddings, matrices
+from transformulary.oracle.theta import embeddings, matrices, sharing
 from transformulary.paper import DTransformerConfig, Inference, Training
 from transformulary.paper.practice import Practice
 from transformulary.pseudocode import text
@@ -49,6 +49,12 @@ def bucket():
     ends = [f(notation.bucket(r, seen) for r in range(-200, 201)) for seen in (True, False) for f in (min, max)]
     later = [len({notation.bucket(r, seen) for r in (-3, 0, 3)}) for seen in (True, False)]
     return ends == [0, 31, 0, 31] and later == [3, 2]
+
+
+def shared():
+    W, B = THETA.W[0], [np.ones(32)]
+    found = sharing(W, B)
+    return found.B is B and all(getattr(found, name) is value for name, value in vars(W).items() if name != "B")
 
 
 def dropout():
@@ -120,13 +126,14 @@ SENTENCES = {
     "SiLU(x) = x/(1 + exp(−x)) for every entry x": lambda: entry_by_entry("SiLU"),
     "ramp(x, a, b) = max(0, min(1, (x − a)/(b − a))); a step at a where a = b": ramp,
     "bucket(r, b) is T5's bucket, from 0 to 31, of the distance r; b: later tokens are seen": bucket,
+    "sharing(𝓦, B_enc) is 𝓦 with B_enc, which all layers have in common, as its B": shared,
     "dropout(X) is X with each entry 0 with probability 0.25 and else divided by 1 − 0.25, drawn anew for every "
     "sequence and step; in inference it is X": dropout,
     "uniform(d) is a random whole number from 0 to d − 1": uniform,
     "joined(D) is one list of all that the lists in D have, in their order": joined,
     "clock[i] is the time of training before step i, in seconds": clock,
-    "matrices(θ) is θ with 0 in place of W_p and of all vectors": decayed,
-    "embeddings(g) is g with 0 in place of all but W_e and W_p": embedded,
+    "matrices(θ) is θ with 0 in place of positional embeddings and of all vectors": decayed,
+    "embeddings(g) is g with 0 in place of all but token and positional embeddings": embedded,
     "chosen(x, p_mask, special) is a set of places of x, each with probability p_mask, but none of a special "
     "token": chosen,
     "corrupted(v, mask_token, N_V) is mask_token with probability 0.8, v with 0.1, else one of the N_V tokens at "

@@ -51,8 +51,11 @@ def test_shows_what_functions_are(number, names, capsys):
 @pytest.mark.parametrize(
     ("words", "lines"),
     [
-        (["13e", "--choose", "schedule=linear", "--choose", "N_warmup=0"], ["3  a ← η_floor + (1 − η_floor) (1 − a)"]),
-        (["13e", "--choose", "T_total=2.5"], ["2  a ← min(1, max(a, clock[i]/T_total))"]),
+        (
+            ["13e", "--choose", "schedule=linear", "--choose", "N_warmup=0"],
+            ["3  a ← η_floor + (1 − η_floor) (1 − min(1, a))"],
+        ),
+        (["13e", "--choose", "T_total=2.5"], ["2  a ← max(a, clock[i]/T_total)"]),
         (["13u", "--choose", "optimiser=sgd"], ["2  g ← g + decay matrices(θ)"]),
         (["13b", "--choose", "chunks=false"], ["3      w ← x"]),
         (["14", "--choose", "stop=1,2"], ["6a      if y ∈ stop then return x[ℓ+1:ℓ+i]"]),

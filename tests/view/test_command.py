@@ -6,10 +6,11 @@ import os
 import pytest
 import torch
 
+from encode import models as encoders
 from transformulary.cli import main
 from transformulary.models import save
-from transformulary.nn import DTransformer
-from transformulary.paper import DTransformerConfig
+from transformulary.nn import DTransformer, EDTransformer
+from transformulary.paper import DTransformerConfig, EDTransformerConfig
 from transformulary.tokens import Tokenizer
 
 
@@ -38,7 +39,7 @@ def test_json_for_machines(folder, tmp_path, capsys):
     main(["attention", str(folder), "--prompt", "cab", "--no-bos", "--out", file, "--head", "2", "--json"])
 
     told = json.loads(capsys.readouterr().out)
-    assert {"file": file, "tokens": ["c", "a", "b"], "layers": [1, 2], "heads": [2]} == told
+    assert {"file": file, "kind": "decoder", "tokens": ["c", "a", "b"], "layers": [1, 2], "heads": [2]} == told
 
 
 def test_a_prompt_begins_as_for_generate(folder, tmp_path, capsys):
@@ -91,3 +92,54 @@ def test_a_model_without_a_vocabulary_is_one_line(folder, tmp_path, capsys):
 
     assert 2 == status
     assert "has no tokenizer" in capsys.readouterr().err
+
+
+@pytest.fixture
+def translator(tmp_path):
+    """An encoder-decoder whose answers begin with token 0."""
+    config = EDTransformerConfig(N_V=15, ell_max=9, H=2, d_e=8, d_mlp=8, L_enc=1, L_dec=2)
+    about = {"decoder_start_token_id": 0}
+    save(tmp_path / "model", EDTransformer(config), encoders.tokenizer(), about)
+    return tmp_path / "model"
+
+
+def test_an_encoder_decoder_has_two_texts(translator, tmp_path, capsys):
+    """--context is what its encoder reads, --prompt what it answers; --kind chooses one kind of attention."""
+    words = ["attention", str(translator), "--context", "the cat sat", "--prompt", "a dog", "--json"]
+    words += ["--out", str(tmp_path / "a.html")]
+
+    assert main(words) == main([*words, "--kind", "cross", "--layer", "2"]) == 0
+
+    three, cross = map(json.loads, capsys.readouterr().out.splitlines())
+    source, target = ["[CLS]", "the", "cat", "sat", "[SEP]"], ["[PAD]", "[CLS]", "a", "dog", "[SEP]"]
+    assert [("encoder", source), ("decoder", target), ("cross", target)] == [
+        (told["kind"], told["tokens"]) for told in three["attention"]
+    ]
+    assert (target, source, [2]) == (cross["tokens"], cross["keys"], cross["layers"])
+
+
+def test_an_encoder_reads_its_text(tmp_path, capsys):
+    """With its special tokens."""
+    folder = encoders.saved(tmp_path / "model", "fill")
+
+    status = main(["attention", str(folder), "--prompt", "the cat", "--out", str(tmp_path / "a.png"), "--json"])
+
+    told = json.loads(capsys.readouterr().out)
+    assert (0, "encoder", ["[CLS]", "the", "cat", "[SEP]"]) == (status, told["kind"], told["tokens"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "needs a context too, the text that it answers"),
+        (["--context", "a", "--layer", "2"], "there is no layer 2: the layers are 1 to 1"),
+        (["--context", "the " * 9], "a sequence of 11 tokens is longer than ell_max = 9"),
+    ],
+)
+def test_an_encoder_decoder_that_cannot_be_shown(translator, tmp_path, capsys, options, message):
+    """One line on stderr, exit status 2."""
+    status = main(["attention", str(translator), "--prompt", "a", "--out", str(tmp_path / "a.html"), *options])
+
+    out, err = capsys.readouterr()
+    assert (2, "", 1) == (status, out, err.count("\n"))
+    assert message in err

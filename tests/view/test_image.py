@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from transformulary.errors import DataError, MissingExtra
-from transformulary.view import attention_png
-from transformulary.view.image import LETTERS, _drawable, _Sheet, _shortened
+from transformulary.errors import MissingExtra
+from transformulary.view import attention_png, whole
+from transformulary.view.image import LETTERS, _drawable, _shortened, draw
 from view.examples import HOSTILE, weights
 
 
@@ -24,7 +24,7 @@ def test_any_prompt_has_a_picture(L, H, ell):
     """One head or many, one token or hundreds, signs that others take for markup: a picture without a warning."""
     tokens = (HOSTILE * ell)[:ell]
 
-    png = attention_png(tokens, weights(L, H, ell), title="".join(HOSTILE))
+    png = attention_png([whole(tokens, weights(L, H, ell))], "".join(HOSTILE))
 
     width, height = size(png)
     assert 500 < width < 2000
@@ -33,7 +33,7 @@ def test_any_prompt_has_a_picture(L, H, ell):
 
 def test_the_same_picture_twice():
     """Equal weights give equal bytes."""
-    first, second = (attention_png(["a", "b"], weights(1, 2, 2)) for _ in range(2))
+    first, second = (attention_png([whole(["a", "b"], weights(1, 2, 2))]) for _ in range(2))
 
     assert first == second
 
@@ -46,7 +46,7 @@ def test_the_picture_shows_its_colours():
 
     from transformulary.view.colours import LIGHT, palette
 
-    png = attention_png(["a", "b"], [np.array([[[1.0, 0.0], [0.5, 0.5]]])])
+    png = attention_png([whole(["a", "b"], [np.array([[[1.0, 0.0], [0.5, 0.5]]])])])
 
     pixels = (255 * imread(BytesIO(png))[..., :3]).round().astype(int).reshape(-1, 3)
     count = {tuple(colour): n for colour, n in zip(*np.unique(pixels, axis=0, return_counts=True), strict=True)}
@@ -63,7 +63,7 @@ def test_text_is_literal():
     """No label and no title is read as mathematics or TeX: '$x_1$' is five characters."""
     from matplotlib.text import Text
 
-    figure = _Sheet(["$x_1$"], 1, 1).draw(weights(1, 1, 1), "$a^2$", [1], [1])
+    figure = draw([whole(["$x_1$"], weights(1, 1, 1))], "$a^2$")
 
     texts = [text for text in figure.findobj(Text) if "$" in text.get_text() and text.get_visible()]
     assert ["$a^2$", "$x_1$", "$x_1$"] == sorted(text.get_text() for text in texts)
@@ -81,9 +81,9 @@ def test_plotting_elsewhere_is_left_alone():
     """Nothing global changes: pyplot is not imported, so neither its figures nor its backend are touched."""
     code = """if True:
         import sys
-        from transformulary.view import attention_png
+        from transformulary.view import attention_png, whole
         before = "matplotlib" in sys.modules
-        attention_png(["a"], [[[[1.0]]]])
+        attention_png([whole(["a"], [[[[1.0]]]])])
         assert (before, "matplotlib.pyplot" in sys.modules) == (False, False)"""
 
     done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}, capture_output=True)
@@ -96,10 +96,31 @@ def test_matplotlib_is_asked_for_by_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
     with pytest.raises(MissingExtra, match=r"pip install 'transformulary\[plot\]'"):
-        attention_png(["a"], weights(1, 1, 1))
+        attention_png([whole(["a"], weights(1, 1, 1))])
 
 
-def test_wrong_shapes_are_refused():
-    """The picture has the page's rules."""
-    with pytest.raises(DataError, match="shape"):
-        attention_png(["a", "b"], weights(1, 1, 1))
+def test_three_kinds_of_attention_are_one_picture():
+    """One below the other, each panel as wide and as high as its weights, and named."""
+    stacks = [
+        whole(["a"] * 4, weights(1, 2, 4, causal=False), kind="encoder", line="8.5"),
+        whole(["b"] * 2, weights(1, 1, 2), kind="decoder", line="8.14"),
+        whole(["b"] * 2, [np.full((1, 2, 4), 0.25)], ["a"] * 4, "cross", "8.16"),
+    ]
+
+    figure = draw(stacks, "Three")
+
+    panels = [axes for axes in figure.axes if axes.get_title()]
+    names = [
+        "encoder: layer 1, head 1",
+        "encoder: layer 1, head 2",
+        "decoder: layer 1, head 1",
+        "cross: layer 1, head 1",
+    ]
+    assert names == [panel.get_title() for panel in panels]
+    assert [(4, 4), (4, 4), (2, 2), (2, 4)] == [panel.images[0].get_array().shape for panel in panels]
+    boxes = [panel.get_position().bounds for panel in panels]
+    heights = [bottom for _, bottom, _, _ in boxes]
+    assert heights == sorted(heights, reverse=True)
+    width, height = figure.get_size_inches()
+    assert boxes[3][2] * width == pytest.approx(2 * boxes[3][3] * height)
+    assert "run by lines 5, 14, 16 of Algorithm 8" in "".join(text.get_text() for text in figure.texts)

@@ -1,15 +1,15 @@
 """The page of attention in a real browser."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-import needs
-from transformulary.view import Attention, attention_page
+from transformulary.view import Attention, attention_page, whole
 from transformulary.view.visible import visible
 from transformulary.view.weights import encode
-from view.chromium import READY, Chromium, Page
+from view.chromium import READY, Page
 from view.examples import HOSTILE, weights
 from view.test_weights import value
 
@@ -17,28 +17,10 @@ TOKENS = ["My", " grandma", " makes", " the", " best", " apple", " pie", ".", "\
 WEIGHTS = weights(3, 4, len(TOKENS))
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    """One browser for all the tests of this file."""
-    browser = Chromium(needs.chromium(), tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()
-
-
-@pytest.fixture
-def page(browser):
-    """A tab, which must have complained of nothing in the end."""
-    page = Page(browser)
-    yield page
-    complaints = page.complaints()
-    page.close()
-    assert [] == complaints
-
-
 @pytest.fixture
 def path(tmp_path):
     """The file of an ordinary page."""
-    (tmp_path / "page.html").write_text(attention_page(TOKENS, WEIGHTS), encoding="utf-8")
+    (tmp_path / "page.html").write_text(attention_page([whole(TOKENS, WEIGHTS)]), encoding="utf-8")
     return tmp_path / "page.html"
 
 
@@ -61,7 +43,7 @@ def centre(page, query, key):
 def test_an_address_leads_to_a_weight(page, tmp_path, causal, layer, head, query, key):
     """#layer=2&head=3&query=5&key=2 shows the weight of the 2nd key for the 5th query, to four digits."""
     arrays = weights(3, 4, len(TOKENS), causal)
-    (tmp_path / "page.html").write_text(attention_page(TOKENS, arrays), encoding="utf-8")
+    (tmp_path / "page.html").write_text(attention_page([whole(TOKENS, arrays)]), encoding="utf-8")
 
     page.open(tmp_path / "page.html", f"#layer={layer}&head={head}&query={query}&key={key}")
 
@@ -92,7 +74,7 @@ def test_nothing_is_fetched(page, path):
 def test_tokens_are_shown_literally(page, tmp_path):
     """Whatever a token spells, in the title too, it stays text: in the prompt, the list, the reading and the tip."""
     ell = len(HOSTILE)
-    document = attention_page(HOSTILE, weights(1, 2, ell), "".join(HOSTILE))
+    document = attention_page([whole(HOSTILE, weights(1, 2, ell))], "".join(HOSTILE))
     (tmp_path / "page.html").write_text(document, encoding="utf-8")
 
     page.open(tmp_path / "page.html", f"#query={ell}&key=3")
@@ -196,7 +178,7 @@ def test_keys_alone_reach_everything(page, path):
 
 def test_walking_keeps_its_cell_in_view(page, tmp_path):
     """In an enlarged matrix the cell that the arrow keys reach is scrolled to, and the tip goes with it."""
-    (tmp_path / "page.html").write_text(attention_page(["a"] * 300, weights(1, 1, 300)), encoding="utf-8")
+    (tmp_path / "page.html").write_text(attention_page([whole(["a"] * 300, weights(1, 1, 300))]), encoding="utf-8")
     page.open(tmp_path / "page.html", "#query=10&key=5")
     page.ask("matrix.magnify(64, 9, 4), byId('matrix').focus()")
 
@@ -248,13 +230,13 @@ def test_the_picture_has_the_colours_of_the_weights(page, path):
     page.open(path, "#layer=2&head=2")
 
     page.ask("matrix.mark({})")
-    pixels = "matrix.pen.getImageData(x, y + 5, matrix.cell * matrix.ell, 1).data"
+    pixels = "matrix.pen.getImageData(x, y + 5, matrix.cell * matrix.columns.length, 1).data"
     row = page.ask(f"(({{ x, y }}) => Array.from({pixels}))(matrix.place(6, 0))")
     cell = page.ask("matrix.cell")
     drawn = [row[4 * int((key + 0.5) * cell) :][:4] for key in range(len(TOKENS))]
 
     rgba = "[0, 8, 16, 24].map((shift) => (colours.table[head.at(6, key)] >>> shift) & 255)"
-    assert page.ask(f"tokens.map((_, key) => {rgba})") == drawn
+    assert page.ask(f"keys.map((_, key) => {rgba})") == drawn
     assert [[0, 0, 0, 0]] * 5 == drawn[7:]
 
 
@@ -262,7 +244,7 @@ def test_the_picture_has_the_colours_of_the_weights(page, path):
 def test_the_largest_weight_of_a_pixel_is_drawn(page, tmp_path, causal):
     """Where queries 3 to 7 share a pixel with some keys, the largest of their codes decides."""
     arrays, edges = weights(1, 1, 12, causal), [0, 2, 2, 5, 11, 12]
-    (tmp_path / "page.html").write_text(attention_page(TOKENS, arrays), encoding="utf-8")
+    (tmp_path / "page.html").write_text(attention_page([whole(TOKENS, arrays)]), encoding="utf-8")
     page.open(tmp_path / "page.html")
 
     codes = page.ask(f"((out) => (head.largest(2, 7, {edges}, out), Array.from(out)))(new Uint16Array(5))")
@@ -277,7 +259,7 @@ def test_a_thousand_tokens(page, tmp_path, zoom):
     tokens, arrays = [f" {t}" for t in range(1000)], weights(1, 2, 1000)
     arrays[0][1, 700] = 0
     arrays[0][1, 700, 123] = 1
-    (tmp_path / "page.html").write_text(attention_page(tokens, arrays), encoding="utf-8")
+    (tmp_path / "page.html").write_text(attention_page([whole(tokens, arrays)]), encoding="utf-8")
 
     page.open(tmp_path / "page.html", "#head=2&query=701&key=124&scale=linear")
     page.ask(f"matrix.magnify({zoom}, 700, 123)")
@@ -290,7 +272,7 @@ def test_a_thousand_tokens(page, tmp_path, zoom):
 
 def test_one_token(page, tmp_path):
     """The shortest prompt has a page too."""
-    (tmp_path / "page.html").write_text(attention_page(["a"], [np.ones((1, 1, 1))]), encoding="utf-8")
+    (tmp_path / "page.html").write_text(attention_page([whole(["a"], [np.ones((1, 1, 1))])]), encoding="utf-8")
 
     page.open(tmp_path / "page.html", "#query=1&key=1")
 
@@ -300,7 +282,7 @@ def test_one_token(page, tmp_path):
 def test_a_query_that_may_attend_to_nothing(page, tmp_path):
     """A row of zeros is shown as what it is."""
     arrays = [np.array([[[0.0, 0.0], [0.5, 0.5]]])]
-    (tmp_path / "page.html").write_text(attention_page(["a", "b"], arrays), encoding="utf-8")
+    (tmp_path / "page.html").write_text(attention_page([whole(["a", "b"], arrays)]), encoding="utf-8")
 
     page.open(tmp_path / "page.html", "#query=1")
 
@@ -309,7 +291,7 @@ def test_a_query_that_may_attend_to_nothing(page, tmp_path):
 
 def test_a_notebook_shows_the_page(page, tmp_path):
     """In a notebook the page runs in a frame that may run scripts and nothing else."""
-    view = Attention(TOKENS, WEIGHTS, [2, 3, 5], [1, 2, 3, 4], "In a notebook")
+    view = Attention([replace(whole(TOKENS, WEIGHTS), layers=[2, 3, 5])], "In a notebook")
     (tmp_path / "notebook.html").write_text(f"<!doctype html>{view._repr_html_()}", encoding="utf-8")
     page.send("Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=False, flatten=True)
 
@@ -320,3 +302,11 @@ def test_a_notebook_shows_the_page(page, tmp_path):
     assert [True] == [page.ask(READY, frame["sessionId"]) for frame in frames]
     path = page.ask("document.getElementById('path').textContent", frames[0]["sessionId"])
     assert "10.6[l=2]/5.2[h=1]/4.6:softmax" == path
+
+
+def test_one_kind_needs_no_list(page, path):
+    """Where there is one kind of attention nothing is said of kinds."""
+    page.open(path)
+
+    assert True is page.ask("document.querySelector('#kind').parentElement.hidden")
+    assert "#layer=1&head=1&scale=root" == page.ask("location.hash")

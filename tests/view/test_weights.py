@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transformulary.errors import DataError
-from transformulary.view.weights import checked, encode, is_causal, largest, pack, thumbnail
+from transformulary.view import whole
+from transformulary.view.weights import encode, is_causal, largest, pack, sides, thumbnail
 from view.examples import weights
 
 
@@ -73,16 +74,27 @@ def test_one_weight_above_the_diagonal_is_enough():
     assert (before, is_causal(layers)) == (True, False)
 
 
-@pytest.mark.parametrize(("ell", "n"), [(1, 1), (5, 2), (7, 7), (100, 48)])
-def test_patches_keep_the_largest(ell, n):
+@pytest.mark.parametrize(
+    ("shape", "n"), [((1, 1), (1, 1)), ((5, 5), (2, 2)), ((7, 3), (7, 2)), ((4, 9), (2, 9)), ((100, 100), (48, 48))]
+)
+def test_patches_keep_the_largest(shape, n):
     """Each element of a reduced matrix is the largest of its patch, and the patches cover the matrix."""
-    matrix = np.random.default_rng(0).random((ell, ell))
-    edges = [i * ell // n for i in range(n + 1)]
+    matrix = np.random.default_rng(0).random(shape)
+    rows, columns = ([i * ell // k for i in range(k + 1)] for ell, k in zip(shape, n, strict=True))
 
-    reduced = largest(matrix, n)
+    reduced = largest(matrix, *n)
 
-    patches = [[matrix[a:b, c:d].max() for c, d in pairwise(edges)] for a, b in pairwise(edges)]
+    patches = [[matrix[a:b, c:d].max() for c, d in pairwise(columns)] for a, b in pairwise(rows)]
     np.testing.assert_array_equal(reduced, patches)
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((5, 5), (5, 5)), ((480, 480), (48, 48)), ((480, 240), (48, 24)), ((3, 960), (1, 48)), ((48, 5), (48, 5))],
+)
+def test_a_picture_has_the_shape_of_its_matrix(shape, expected):
+    """Its longer side has at most so many pixels, and no side is empty or has more than there are elements."""
+    assert expected == sides(shape, 48)
 
 
 def test_thumbnails_of_short_prompts_are_whole():
@@ -108,4 +120,4 @@ def test_thumbnails_of_short_prompts_are_whole():
 def test_what_is_no_attention_is_refused(tokens, arrays, what):
     """Shapes that do not fit, and numbers that no softmax returns, are an error with the numbers."""
     with pytest.raises(DataError, match=what):
-        checked(tokens, arrays)
+        whole(tokens, arrays)

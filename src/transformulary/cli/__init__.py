@@ -31,7 +31,8 @@ from transformulary.tables import printable
 VERBS = {
     "Start here": ("demo",),
     "Read the algorithms": ("show", "describe", "diff", "symbols", "presets"),
-    "Train and run a model": ("train", "generate", "tokens", "convert"),
+    "Train and run a model": ("train", "generate", "translate", "evaluate", "tokens", "convert"),
+    "Ask an encoder": ("fill", "classify", "embed"),
     "Look inside": ("attention", "trace"),
     "Find what is wrong": ("conform", "vectors"),
 }

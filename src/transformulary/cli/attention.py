@@ -1,25 +1,42 @@
 """transformulary attention MODEL --prompt TEXT --out FILE: what every head looks at, as one HTML page or one PNG
 
 The page needs no network and no other file: choose a layer and a head, point at a weight. Rows are
-queries (the token that asks), columns are keys (the token that is asked).
+queries (the token that asks), columns are keys (the token that is asked).  Of a decoder and an encoder there is one
+kind of attention; of an encoder-decoder three, and two texts: --context is what it reads, --prompt what it answers.
 """
 
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transformulary.cli import MODEL_HELP
-from transformulary.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from transformulary.view import Attention, Stack
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
-    parser.add_argument("--prompt", metavar="TEXT", required=True, help="what the model reads, at most ell_max tokens")
+    parser.add_argument(
+        "--prompt",
+        metavar="TEXT",
+        required=True,
+        help="what the model reads, at most ell_max tokens; of an encoder-decoder, what it has answered so far",
+    )
+    parser.add_argument(
+        "--context", metavar="TEXT", help="of an encoder-decoder, the text that it answers (default: none)"
+    )
     parser.add_argument(
         "--out", metavar="FILE", type=Path, default=Path("attention.html"), help="FILE.html or FILE.png (%(default)s)"
     )
     parser.add_argument("--layer", metavar="l", type=int, help="one layer only, counted from 1 (default: all)")
     parser.add_argument("--head", metavar="h", type=int, help="one head only, counted from 1 (default: all)")
+    parser.add_argument(
+        "--kind",
+        choices=("encoder", "decoder", "cross"),
+        help="of an encoder-decoder, one kind of attention only (default: all three)",
+    )
     parser.add_argument(
         "--bos",
         action=argparse.BooleanOptionalAction,
@@ -33,14 +50,31 @@ def run(args: argparse.Namespace) -> int:
     from transformulary.view import attention, suffix
 
     suffix(args.out)  # a wrong name is told before the model is loaded
-    from transformulary.models import decoder, load
-    from transformulary.tokens import why_none
+    from transformulary.encode.reading import vocabulary
+    from transformulary.generate.translation import answer_defaults
+    from transformulary.models import load
 
     loaded = load(args.model)
-    if loaded.tokenizer is None:
-        raise CheckpointError(why_none(loaded.described))
-    view = attention(decoder(loaded), loaded.tokenizer, args.prompt, args.bos).only(args.layer, args.head)
-    view.save(args.out)
-    told = {"file": str(args.out), "tokens": view.tokens, "layers": list(view.layers), "heads": list(view.heads)}
-    print(json.dumps(told) if args.json else args.out)
+    begin = None if args.context is None else answer_defaults(loaded).frame.bos_token
+    seen = attention(loaded.model, vocabulary(loaded), args.prompt, args.bos, args.context, begin)
+    seen = seen.only(args.layer, args.head, args.kind)
+    seen.save(args.out)
+    print(json.dumps(_told(seen, args.out)) if args.json else args.out)
     return 0
+
+
+def _told(seen: "Attention", file: Path) -> dict[str, object]:
+    """What is seen; of a model with several kinds of attention, for each of them."""
+    told = [_told_of(stack) for stack in seen.stacks]
+    return {"file": str(file)} | (told[0] if len(told) == 1 else {"attention": told})
+
+
+def _told_of(stack: "Stack") -> dict[str, object]:
+    keys = {} if stack.keys is stack.queries else {"keys": stack.keys}
+    return {
+        "kind": stack.kind,
+        "tokens": stack.queries,
+        **keys,
+        "layers": list(stack.layers),
+        "heads": list(stack.heads),
+    }

@@ -1,6 +1,7 @@
 """transformulary diff A B: the lines in which two models differ
 
-What is compared are the lines that each executes; where these are the same, the sizes. In colour in a terminal, unless
+What is compared are the lines that each executes; where these are the same, the sizes. "paper" beside a model is the
+paper's algorithm of its architecture. In colour in a terminal, unless
 NO_COLOR is set. Exit status: 0, whatever differs; 2 if there is no such model.
 """
 

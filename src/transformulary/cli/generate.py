@@ -89,16 +89,17 @@ def _continuation(loaded: "Loaded", args: argparse.Namespace) -> "Continuation":
 
     if args.system is not None and not args.chat:
         raise ConfigError("--system is a message; say --chat as well.")
+    model = models.decoder(loaded)
     if loaded.tokenizer is None:
         raise CheckpointError(why_none(loaded.described))
-    N_V, where = loaded.model.config.N_V, f"{args.model}/generation_config.json"
+    N_V, where = model.config.N_V, f"{args.model}/generation_config.json"
     defaults = Defaults.read(loaded.generation, N_V, where)
     ell_gen = TOKENS if defaults.ell_gen is None else defaults.ell_gen
     ell_gen = ell_gen if args.tokens is None else args.tokens
     given = {"tau": args.temperature, "top_k": args.top_k, "top_p": args.top_p}
     sampling = Sampling(**vars(defaults.filters) | {name: value for name, value in given.items() if value is not None})
     continuation = Continuation(
-        models.decoder(loaded),
+        model,
         loaded.tokenizer,
         _conversation(loaded.tokenizer, args) if args.chat else args.prompt,
         ell_gen,

@@ -191,7 +191,7 @@ def reference_tensors(theta: Theta, c: Config) -> Iterator[tuple[str, Array]]:
         elif isinstance(value, list):
             yield from ((f"{name}[{l}]", member) for l, member in enumerate(value, 1) if not isinstance(member, Zero))
         elif not isinstance(value, Zero) and not (c.tied and name == "W_u"):
-            yield name, value.T if name in ("W_e", "W_p", "W_s") else value
+            yield name, value.T if name in ("W_e", "W_p", "W_s", "W_e_z", "W_p_z") else value
 
 
 def _bundle(prefix: str, W: Theta, l: int) -> Iterator[tuple[str, Array]]:

@@ -166,11 +166,11 @@ def _with(W: Theta, **changed: Any) -> Theta:
     return Theta(**vars(W) | changed)
 
 
-def as_sinusoid(table: Any, kind: str, t: int, theta: Theta, c: Any) -> Array:
+def as_sinusoid(table: Any, kind: str, t: int, W_p: Any, c: Any) -> Array:
     """Position t by another formula, of a model whose positions are sinusoids."""
     if not c.positions.startswith("sinusoid") or c.positions == kind or c.d_e % 2 or c.d_e < 4:
         raise AlgorithmError(f"positions are {c.positions}, and no other sinusoids.")
-    return np.asarray(table[kind](t, theta, c))
+    return np.asarray(table[kind](t, W_p, c))
 
 
 def only_bucketed(c: Any) -> bool:

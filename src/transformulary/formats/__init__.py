@@ -19,11 +19,12 @@ from transformulary.formats.folder import (
     written_as,
 )
 from transformulary.formats.format import Format, Key
-from transformulary.formats.generation import Defaults
+from transformulary.formats.generation import AnswerDefaults, Defaults
 from transformulary.formats.header import Entry, read_floats, read_header, read_metadata
 from transformulary.formats.names import TIED, apart, member, parts, place, shapes
+from transformulary.formats.pooling import Pooling
 from transformulary.formats.rules import Head, Origin, Rule, Transposed, classes, unwrapped
-from transformulary.formats.sources import INDEX, READERS, Source, Stored, is_copied, open_source
+from transformulary.formats.sources import INDEX, READERS, Source, Stored, copied, open_source
 from transformulary.formats.strict import read_json
 from transformulary.formats.users import named_format
 
@@ -34,6 +35,7 @@ __all__ = [
     "READABLE",
     "READERS",
     "TIED",
+    "AnswerDefaults",
     "Defaults",
     "Described",
     "Entry",
@@ -41,6 +43,7 @@ __all__ = [
     "Head",
     "Key",
     "Origin",
+    "Pooling",
     "Rule",
     "Source",
     "Stored",
@@ -49,9 +52,9 @@ __all__ = [
     "assumed",
     "classes",
     "config_of",
+    "copied",
     "describe",
     "format_for",
-    "is_copied",
     "member",
     "named_format",
     "open_source",

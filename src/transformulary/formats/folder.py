@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformulary.errors import CheckpointError, ConfigError
+from transformulary.formats.bart import BART
 from transformulary.formats.bert import BERT
 from transformulary.formats.format import Format
 from transformulary.formats.gguf_models import GGUF_GPT2, GGUF_LLAMA
@@ -21,19 +22,20 @@ from transformulary.formats.mistral import MISTRAL
 from transformulary.formats.names import TIED, member, place
 from transformulary.formats.nanogpt import NANOGPT
 from transformulary.formats.native import NATIVE
+from transformulary.formats.pooling import Pooling
 from transformulary.formats.qwen2 import QWEN2, QWEN3
-from transformulary.formats.rules import Head, Origin, classes, unwrapped
+from transformulary.formats.rules import Head, Offset, Origin, classes, unwrapped
 from transformulary.formats.sources import Source, config_file, holds_config, open_source
 from transformulary.formats.strict import read_json
 from transformulary.formats.t5 import T5
-from transformulary.paper import Config, DTransformerConfig
+from transformulary.paper import Config, DTransformerConfig, TwoStacks
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 #: In the order of preference: a model is saved in the first format that can express its config.
-FORMATS = (GPT2, GPT_NEO, LLAMA, MISTRAL, QWEN2, QWEN3, BERT, MARIAN, T5, *NATIVE)
+FORMATS = (GPT2, GPT_NEO, LLAMA, MISTRAL, QWEN2, QWEN3, BERT, MARIAN, BART, T5, *NATIVE)
 #: Those that can be read.
 READABLE = (*FORMATS, NANOGPT, GGUF_GPT2, GGUF_LLAMA)
 #: What a config calls the list of those tensors of which it depends whether they are there.
@@ -74,12 +76,27 @@ class Described:
         """The config of a decoder.  Raises CheckpointError where the model is another."""
         if isinstance(self.config, DTransformerConfig):
             return self.config
-        raise CheckpointError(f"{self.source.path} holds a {self.format.model_type}, which is no decoder.")
+        verbs = "`translate` is" if isinstance(self.config, TwoStacks) else "`fill`, `classify` and `embed` are"
+        raise CheckpointError(
+            f"{self.source.path} holds a {self.format.model_type}, which is no decoder: {verbs} for such models."
+        )
 
     @property
     def N_C(self) -> int:
         """The number of classes, of a model that gives those."""
         return classes(self.source.tensors, self.head)
+
+    @property
+    def labels(self) -> list[str]:
+        """What config.json calls the classes, of a model that gives those; where it does not say, their numbers."""
+        said = self.source.config.get("id2label")
+        names = [str(i) for i in range(self.N_C)]
+        return [str(said[i]) for i in names] if isinstance(said, dict) and {*said} == {*names} else names
+
+    @cached_property
+    def pooling(self) -> Pooling:
+        """How a text gets one vector.  Raises CheckpointError as `Pooling.read` does."""
+        return Pooling.read(self.source.folder)
 
     def kept(self) -> Iterator[tuple[str, str]]:
         """(name to be saved under, name in the file) of what is saved as it was: parts that we compute nothing with."""
@@ -87,6 +104,13 @@ class Described:
         for name in self.source.tensors:
             if self.format.spare(self.format.full(name, used), used, self.format.unused):
                 yield unwrapped(name), name
+
+    def unread(self) -> Iterator[tuple[str, str, int]]:
+        """(name to be saved under, name in the file, how many) of first rows that are saved as they were."""
+        for origin in self.plan.values():
+            for offset in origin.operations:
+                if isinstance(offset, Offset):
+                    yield unwrapped(origin.name), origin.name, offset.rows
 
     @property
     def prefixed(self) -> bool:

@@ -28,21 +28,49 @@ def same(ours: str, default: int, *theirs: str) -> Keys:
     return Keys(theirs, read, _written(theirs, ours))
 
 
+def yes(theirs: dict[str, Any], name: str) -> bool:
+    """Whether a key is true; it is where it is missing.  Raises ConfigError for what is neither true nor false."""
+    given = theirs.get(name, True)
+    if type(given) is not bool:
+        raise ConfigError(f"{name} = {given!r} is neither true nor false.")
+    return given
+
+
+def read_tables(theirs: dict[str, Any]) -> dict[str, Any]:
+    """Which tables of tokens are one: W_u and W_e, and that of z and W_e."""
+    shared, tied = yes(theirs, "share_encoder_decoder_embeddings"), yes(theirs, "tie_word_embeddings")
+    if shared and not tied:
+        raise ConfigError(
+            "tie_word_embeddings = False and share_encoder_decoder_embeddings = True: older programs read one table of "
+            "tokens for z and x there, newer ones two. Which is meant is anyone's guess."
+        )
+    return {"tied": tied, "separate": [] if shared else ["W_e"]}
+
+
+def write_tables(ours: dict[str, Any]) -> dict[str, Any]:
+    """Their two words."""
+    return {"tie_word_embeddings": ours["tied"], "share_encoder_decoder_embeddings": "W_e" not in ours["separate"]}
+
+
 def _written(theirs: tuple[str, ...], ours: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return lambda config: dict.fromkeys(theirs, config[ours])
 
 
-KEYS = (
+#: Those that BART has too.
+COMMON = (
     Key("max_position_embeddings", "ell_max", 1024),
     Key("d_model", "d_e", 1024),
     Key("activation_function", "activation", "gelu", gpt2.ACTIVATIONS),
     Key("scale_embedding", "embedding_scale", False, {True: "sqrt", False: "none"}),
-    Key("tie_word_embeddings", "tied", True),
     Key("decoder_layers", "L_dec", 12),
-    same("N_V", 58101, "vocab_size", "decoder_vocab_size"),
     same("L_enc", 12, "encoder_layers", "num_hidden_layers"),
     same("H", 16, "encoder_attention_heads", "decoder_attention_heads", "num_attention_heads"),
     same("d_mlp", 4096, "encoder_ffn_dim", "decoder_ffn_dim"),
+)
+KEYS = (
+    *COMMON,
+    same("N_V", 58101, "vocab_size", "decoder_vocab_size"),
+    Keys(("tie_word_embeddings", "share_encoder_decoder_embeddings"), read_tables, write_tables),
 )
 #: Keys that change the mathematics, and the only value that we compute.
 REQUIRED = {
@@ -51,7 +79,6 @@ REQUIRED = {
     "add_final_layer_norm": False,
     "normalize_before": False,
     "normalize_embedding": False,
-    "share_encoder_decoder_embeddings": True,
     "static_position_embeddings": True,
     "pruned_heads": {},
 }
@@ -104,8 +131,11 @@ SELF = ("self_attn", "attention")
 LAYERS = layers("encoder", {"self_attn": "norm_1", "final": "norm_2"}, SELF) | layers(
     "decoder", {"self_attn": "norm_3", "encoder_attn": "norm_4", "final": "norm_5"}, SELF, ("encoder_attn", "cross")
 )
+SHARED, SEPARATE = (("separate", frozenset(tables)) for tables in ((), ("W_e",)))
 WEIGHTS = (
-    Rule("model.shared.weight", "W_e.weight"),
+    Rule("model.shared.weight", "W_e.weight", only=SHARED),
+    Rule("model.encoder.embed_tokens.weight", "W_e_z.weight", only=SEPARATE),
+    Rule("model.decoder.embed_tokens.weight", "W_e.weight", only=SEPARATE),
     *modules(LAYERS),
     Rule("lm_head.weight", "W_u.weight"),
     Rule("final_logits_bias", "W_u.bias", (Row(),)),

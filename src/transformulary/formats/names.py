@@ -18,7 +18,7 @@ from transformulary.paper import (
     PreEDTransformerConfig,
     parameters,
 )
-from transformulary.paper.parameters import size, split
+from transformulary.paper.parameters import PLACES, TOKENS, size, split
 
 Shape = tuple[int, ...]
 Names = dict[str, str]
@@ -62,6 +62,7 @@ _ENDS = {"W_e": "W_e.weight", "W_p": "W_p.weight"} | _norm("_x", "norm_x") | _mo
 _ONE = _ENDS | _attention("W", "layers.{l}.attention") | _layer("layers.{l}", "12", "123") | _norm("", "norm")
 _TWO = (
     _ENDS
+    | {"W_e_z": "W_e_z.weight", "W_p_z": "W_p_z.weight"}
     | _norm("_z", "norm_z")
     | _attention("W_enc", "encoder.{l}.attention")
     | _layer("encoder.{l}", "12", "125")
@@ -80,7 +81,7 @@ TENSORS: dict[type[Config], Names] = {
     | _norm("_dec", "norm_dec"),
 }
 #: Tables with one row per token where the paper has one column.
-TRANSPOSED = frozenset({"W_e", "W_p", "W_s"})
+TRANSPOSED = frozenset({*TOKENS, *PLACES, "W_s"})
 #: Our tensors that are another one when the model is tied.
 TIED = {"W_u.weight": "W_e.weight"}
 #: The tensors that a fast model may hold as one, W_qkv, in this order.

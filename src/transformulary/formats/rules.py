@@ -65,6 +65,24 @@ class Transposed:
 
 
 @dataclass(frozen=True)
+class Offset:
+    """Their table begins with rows that nothing reads; written without a file that has them, they are 0."""
+
+    rows: int
+
+    def shape(self, ours: Shape) -> Shape:
+        return (self.rows + ours[0], *ours[1:])
+
+    def load(self, tensor: Any, c: Config) -> Any:
+        return tensor[self.rows :]
+
+    def save(self, tensor: Any, c: Config) -> Any:
+        whole = tensor[[0] * self.rows + list(range(len(tensor)))]  # a copy
+        whole[: self.rows] = 0
+        return whole
+
+
+@dataclass(frozen=True)
 class Rule:
     """One of their tensors and what it is of ours: one, or several one above another; {l} is the layer, from 0.
 

@@ -126,9 +126,10 @@ def read_gguf(path: Path) -> Source:
 
 #: The second and later files of a split model.
 LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
-#: The files beside the parameters that are the same whatever these are called: vocabulary, settings of generation.
+#: The files beside the parameters that are the same whatever these are called: vocabulary, generation, pooling.
 COPIED = re.compile(
     r"(generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab|encoder|chat_template)\.json"
+    r"|(modules|sentence_bert_config|config_sentence_transformers|[0-9]_Pooling/config)\.json"
     r"|(vocab|merges)\.txt|vocab\.bpe|chat_template\.jinja|[\w.]+\.(spm|model)"
 )
 #: How the index of shards ends.
@@ -184,9 +185,11 @@ def holds_config(path: Path) -> bool:
     return path.suffix in (".gguf", ".pt")
 
 
-def is_copied(path: Path) -> bool:
-    """Whether a file is one of those that stay the same when the parameters are saved anew."""
-    return path.is_file() and COPIED.fullmatch(path.name) is not None
+def copied(folder: Path) -> list[str]:
+    """The names in a folder of those files that stay the same when the parameters are saved anew."""
+    files = [path for path in (*folder.iterdir(), *folder.glob("*/config.json")) if path.is_file()]
+    names = sorted(path.relative_to(folder).as_posix() for path in files)
+    return [name for name in names if COPIED.fullmatch(name)]
 
 
 def _existing(where: str | Path, weights: bool = True) -> Path:

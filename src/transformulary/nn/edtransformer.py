@@ -57,6 +57,7 @@ class EDTransformer(Transformer):
         super().__init__(config, dropout)
         c = self.config = config
         form = FORMS[type(c)](c)
+        self.tables_z = tables_of_z(self)
         encoder = (Full(), dropout, form.order)
         self.norm_z = embedding_norm(c, "beta_z")
         self.scores_enc = form.shared_scores()
@@ -96,7 +97,7 @@ class EDTransformer(Transformer):
 
     def encode(self, z: Ids, *, real: Real | None = None) -> Float[Tensor, "B ell d_e"]:
         """Z after the encoder, (B, ell_z, d_e): lines 1-9, or 1-10 of Algorithm 8a."""
-        Z, at = self.embed(z, self.norm_z, real)
+        Z, at = self.embed(z, self.norm_z, real, tables=self.tables_z)
         at = At(at.places, at.turn, self.scores_enc.stack(Full(), at.places, z.shape[1], z.shape[1]))
         for layer in self.encoder:
             Z = layer(Z, at=at)
@@ -123,6 +124,16 @@ class EDTransformer(Transformer):
         for l, layer in enumerate(self.decoder):
             X = layer(X, source.known[l], at, at_z, past[l])
         return self.W_u(self.norm_dec(X) / self.divisor)
+
+
+def tables_of_z(model: EDTransformer) -> tuple[str, str]:
+    """The names of the tables by which z is embedded; those that it has of its own are made."""
+    c = model.config
+    rows = {"W_e": c.N_V, "W_p": c.ell_max}
+    for name in sorted(c.separate):
+        model.add_module(f"{name}_z", nn.Embedding(rows[name], c.d_e))
+    W_e, W_p = (f"{name}_z" if name in c.separate else name for name in ("W_e", "W_p"))
+    return W_e, W_p
 
 
 class PostNorm:

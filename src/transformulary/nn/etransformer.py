@@ -92,7 +92,10 @@ class ETransformer(Encoder):
                 processor checks); a sequence is longer than a learned table of positions; s is missing, or of no use;
                 `real` is not boolean, or of another shape.
         """
-        X = self.encode(x, s, real=real)
+        return self.predict(self.encode(x, s, real=real))
+
+    def predict(self, X: Float[Tensor, "*any d_e"]) -> Float[Tensor, "*any N_V"]:
+        """Lines 10-12, of any tokens of X after line 9: only those that one asks for need be computed."""
         return self.W_u(self.norm(self.act(self.W_f(X))))  # 10, 11, 12
 
 
@@ -127,13 +130,13 @@ class EClassifier(Encoder):
 
 
 class EEmbedder(Encoder):
-    """One vector for each sequence: Algorithm 9 up to line 9, then a mean, or the first token.
+    """One vector for each sequence: Algorithm 9 up to line 9, then a mean, for example.
 
     The paper has nothing of the kind; this is how encoders of sentences are used.
 
     Args:
         config, dropout, generator: as for `EClassifier`.
-        pooling: "mean" of the tokens, or the "first" one.
+        pooling: "mean" of the tokens, the "first" one, or the "max" of each of their numbers.
         normalised: whether vectors have length 1, so that their products are cosines.
     """
 
@@ -153,8 +156,12 @@ class EEmbedder(Encoder):
 
     def forward(self, x: Ids, s: Segments | None = None, *, real: Real | None = None) -> Float[Tensor, "B d_e"]:
         """The vectors.  Arguments and errors as for `ETransformer.forward`; an empty sequence has a mean of 0."""
-        e = POOLING[self.pooling](self.encode(x, s, real=real), real)
-        return LENGTHS[self.normalised](e)
+        return pool(self.encode(x, s, real=real), real, self.pooling, self.normalised)
+
+
+def pool(X: Encoded, real: Real | None, pooling: str, normalised: bool) -> Float[Tensor, "B d_e"]:
+    """One vector of those of each sequence; arguments as for `EEmbedder`."""
+    return LENGTHS[normalised](POOLING[pooling](X, real))
 
 
 def first(X: Encoded, real: Real | None) -> Float[Tensor, "B d_e"]:
@@ -172,7 +179,12 @@ def mean(X: Encoded, real: Real | None) -> Float[Tensor, "B d_e"]:
     return X.masked_fill(~real[..., None], 0).sum(1) / real.sum(-1, keepdim=True).clamp(min=1)
 
 
-POOLING = {"mean": mean, "first": first}
+def largest(X: Encoded, real: Real | None) -> Float[Tensor, "B d_e"]:
+    """The largest of each of the numbers of a sequence's tokens."""
+    return (X if real is None else X.masked_fill(~boolean(real)[..., None], -torch.inf)).amax(1)
+
+
+POOLING = {"mean": mean, "first": first, "max": largest}
 
 
 def unit(e: Float[Tensor, "B d_e"]) -> Float[Tensor, "B d_e"]:

@@ -49,8 +49,12 @@ class Transformer(nn.Module):
         real: Real | None,
         past: NoPast | Past = NO_PAST,
         more: Float[Tensor, "B ell d_e"] | float = 0.0,
+        tables: tuple[str, str] = ("W_e", "W_p"),
     ) -> tuple[Float[Tensor, "B ell d_e"], At]:
-        """Lines 1-3a, X (B, ell, d_e), and what its positions are to attention.  `more` is what line 2a adds."""
+        """Lines 1-3a, X (B, ell, d_e), and what its positions are to attention.
+
+        `more` is what line 2a adds; `tables` names those of the tokens and of the places.
+        """
         x = check_ids(x, self.config.N_V, real)
         slots = past.length + x.shape[1]
         if slots > self.longest and (end := past.end(x.shape[1], real)) > self.longest:
@@ -60,8 +64,9 @@ class Transformer(nn.Module):
             )
         places = past.places(x.shape[1], real)
         t = places.t_x(x.shape[1], x.device)
-        E = self.W_e(x) * self.scale
-        X = E + self.W_p(t).to(E.dtype) + more
+        W_e, W_p = (getattr(self, name) for name in tables)
+        E = W_e(x) * self.scale
+        X = E + W_p(t).to(E.dtype) + more
         return self.dropout(norm(X)), At(places, self.rotation(t))
 
 

@@ -44,7 +44,7 @@ from transformulary.oracle.notation import (
     where,
 )
 from transformulary.oracle.theta import Theta, W_qkv
-from transformulary.paper.config import Choices
+from transformulary.paper.choices import Choices
 
 PAPER = Choices()
 Rule = Callable[[Any, Any], Any]
@@ -302,14 +302,14 @@ def unembedding(e: Array, /, W_u: Array) -> Array:
 NORM = {"layer_norm": layer_norm, "rms_norm": RMSnorm}
 ACTIVATION = {"gelu": GELU, "relu": ReLU, "gelu_tanh": GELU_tanh, "silu": SiLU}
 SCALE: dict[str, Callable[[int], Any]] = {"sqrt": lambda d: sqrt(d), "none": lambda d: 1}
-POSITION: dict[str, Callable[[int, Theta, Any], Any]] = {
-    "learned": lambda t, theta, c: theta.W_p[:, t],
-    "none": lambda t, theta, c: 0,
-    "sinusoid": lambda t, theta, c: sinusoid(t, c),
-    "sinusoid_vaswani": lambda t, theta, c: sinusoid_vaswani(t, c),
-    "sinusoid_halves": lambda t, theta, c: sinusoid_halves(t, c),
-    "sinusoid_t2t": lambda t, theta, c: sinusoid_t2t(t, c),
-    "rotary": lambda t, theta, c: 0,
-    "relative": lambda t, theta, c: 0,
-    "bucketed": lambda t, theta, c: 0,
+POSITION: dict[str, Callable[[int, Any, Any], Any]] = {
+    "learned": lambda t, W_p, c: W_p[:, t],
+    "none": lambda t, W_p, c: 0,
+    "sinusoid": lambda t, W_p, c: sinusoid(t, c),
+    "sinusoid_vaswani": lambda t, W_p, c: sinusoid_vaswani(t, c),
+    "sinusoid_halves": lambda t, W_p, c: sinusoid_halves(t, c),
+    "sinusoid_t2t": lambda t, W_p, c: sinusoid_t2t(t, c),
+    "rotary": lambda t, W_p, c: 0,
+    "relative": lambda t, W_p, c: 0,
+    "bucketed": lambda t, W_p, c: 0,
 }

@@ -100,12 +100,12 @@ def learning_rate(i: Position, /, eta: float, how: Training, clock: Sequence[flo
     """
     if how.schedule != "constant":
         if how.N_total:
-            a = min(1, max(0, (i + 1 - how.N_warmup) / (how.N_total + 1 - how.N_warmup)))  # 1
+            a = max(0, (i + 1 - how.N_warmup) / (how.N_total + 1 - how.N_warmup))  # 1
         else:
             a = 0  # 1
         if how.T_total:
-            a = min(1, max(a, clock[i] / how.T_total))  # 2
-        a = how.eta_floor + (1 - how.eta_floor) * DESCENT[how.schedule](a)  # 3
+            a = max(a, clock[i] / how.T_total)  # 2
+        a = how.eta_floor + (1 - how.eta_floor) * DESCENT[how.schedule](min(1, a))  # 3
     else:
         a = 1  # 3
     if how.N_warmup and how.T_total:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from transformulary.errors import AlgorithmError
 from transformulary.paper.config import Config
-from transformulary.paper.parameters import POSITIONAL, QK_NORM, Shapes, parameters, size, split
+from transformulary.paper.parameters import PLACES, POSITIONAL, QK_NORM, TOKENS, Shapes, parameters, size, split
 
 Array = NDArray[Any]
 POSITIONAL_NAMES = frozenset(split(name)[0] for table in POSITIONAL.values() for name in table)
@@ -173,13 +173,13 @@ def sharing(W: Theta, B: list[Array]) -> Theta:
 
 
 def matrices(theta: Theta) -> Theta:
-    """theta with 0 for its vectors and W_p: what weight decay acts on."""
-    return theta.only(lambda name, array: array.ndim >= 2 and name != "W_p")
+    """theta with 0 for its vectors and the tables of places: what weight decay acts on."""
+    return theta.only(lambda name, array: array.ndim >= 2 and name not in PLACES)
 
 
 def embeddings(theta: Theta) -> Theta:
-    """theta with 0 for all but W_e and W_p."""
-    return theta.only(lambda name, array: name in ("W_e", "W_p"))
+    """theta with 0 for all but the tables of the embedding."""
+    return theta.only(lambda name, array: name in TOKENS + PLACES)
 
 
 def norm(theta: Theta) -> float:

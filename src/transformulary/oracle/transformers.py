@@ -33,9 +33,9 @@ def EDTransformer(z: Sequence[int], x: Sequence[int], /, theta: Theta, c: EDTran
     """
     # encode the context sequence
     ell_z = len(z)  # 1
-    e = [
-        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, z[t]] + POSITION[c.positions](t, theta, c) for t in range(ell_z)
-    ]  # 2
+    W_e = theta.W_e_z if "W_e" in c.separate else theta.W_e
+    W_p = theta.W_p_z if "W_p" in c.separate else theta.W_p
+    e = [SCALE[c.embedding_scale](c.d_e) * W_e[:, z[t]] + POSITION[c.positions](t, W_p, c) for t in range(ell_z)]  # 2
     Z = columns(e)  # 3
     if c.embedding_norm:
         Z = columns(NORM[c.norm](Z[:, t], theta.gamma_z, theta.beta_z, c) for t in range(ell_z))  # 3a
@@ -62,7 +62,8 @@ def EDTransformer(z: Sequence[int], x: Sequence[int], /, theta: Theta, c: EDTran
     # decode the primary sequence given the context
     ell_x = len(x)  # 10
     e = [
-        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta, c) for t in range(ell_x)
+        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta.W_p, c)
+        for t in range(ell_x)
     ]  # 11
     X = columns(e)  # 12
     if c.embedding_norm:
@@ -106,9 +107,9 @@ def PreEDTransformer(z: Sequence[int], x: Sequence[int], /, theta: Theta, c: Pre
     """
     # encode the context sequence
     ell_z = len(z)  # 1
-    e = [
-        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, z[t]] + POSITION[c.positions](t, theta, c) for t in range(ell_z)
-    ]  # 2
+    W_e = theta.W_e_z if "W_e" in c.separate else theta.W_e
+    W_p = theta.W_p_z if "W_p" in c.separate else theta.W_p
+    e = [SCALE[c.embedding_scale](c.d_e) * W_e[:, z[t]] + POSITION[c.positions](t, W_p, c) for t in range(ell_z)]  # 2
     Z = columns(e)  # 3
     if c.embedding_norm:
         Z = columns(NORM[c.norm](Z[:, t], theta.gamma_z, theta.beta_z, c) for t in range(ell_z))  # 3a
@@ -137,7 +138,8 @@ def PreEDTransformer(z: Sequence[int], x: Sequence[int], /, theta: Theta, c: Pre
     # decode the primary sequence given the context
     ell_x = len(x)  # 11
     e = [
-        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta, c) for t in range(ell_x)
+        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta.W_p, c)
+        for t in range(ell_x)
     ]  # 12
     X = columns(e)  # 13
     if c.embedding_norm:
@@ -184,7 +186,8 @@ def ETransformer(x: Sequence[int], /, theta: Theta, c: ETransformerConfig, s: Se
     """
     ell = len(x)  # 1
     e = [
-        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta, c) for t in range(ell)
+        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta.W_p, c)
+        for t in range(ell)
     ]  # 2
     if c.segments:
         e = [e[t] + theta.W_s[:, s[t]] for t in range(ell)]  # 2a
@@ -245,7 +248,8 @@ def DTransformer(x: Sequence[int], /, theta: Theta, c: DTransformerConfig) -> Ar
     """
     ell = len(x)  # 1
     e = [
-        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta, c) for t in range(ell)
+        SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, x[t]] + POSITION[c.positions](t, theta.W_p, c)
+        for t in range(ell)
     ]  # 2
     X = columns(e)  # 3
     if c.embedding_norm:

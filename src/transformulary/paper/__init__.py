@@ -1,8 +1,7 @@
 """What the paper says, as data; standard library only."""
 
+from transformulary.paper.choices import SLOTS, Choices
 from transformulary.paper.config import (
-    SLOTS,
-    Choices,
     Config,
     DTransformerConfig,
     EDTransformerConfig,

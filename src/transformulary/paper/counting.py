@@ -50,6 +50,7 @@ def number_of_parameters(config: Config) -> int:
     match c:
         case EDTransformerConfig() | PreEDTransformerConfig():
             pre = isinstance(c, PreEDTransformerConfig)
+            embedding += c.d_e * (c.N_V * ("W_e" in c.separate) + c.ell_max * ("W_p" in c.separate))
             last = pre * (_norm(c, "beta_enc") + _norm(c, "beta_dec") + 2 * _positional(c))
             among = _heads(c) if pre else _self_attention(c)
             encoder = among + _norm(c, "beta_1") + _norm(c, "beta_2") + _mlp(c, 1, 2, 5)

@@ -22,6 +22,8 @@ from transformulary.paper.config import (
 
 Shapes = dict[str, "str | Shapes"]
 
+#: The tables of an embedding: for tokens, and for places; z may have its own.
+TOKENS, PLACES = ("W_e", "W_e_z"), ("W_p", "W_p_z")
 #: Equation (4): one multi-head layer.
 HEADS: Shapes = {
     "W_q[H]": "d_attn d_e",
@@ -62,8 +64,9 @@ def parameters(config: Config) -> Shapes:
     c = config
     attention = HEADS | (QK_NORM if c.qk_norm else {})
     self_attention = attention | POSITIONAL.get(c.positions, {})
-    table: Shapes = {"W_e": "d_e N_V"}
-    table |= {"W_p": "d_e ell_max"} if c.positions == "learned" else {}
+    tables = {"W_e": "d_e N_V"} | ({"W_p": "d_e ell_max"} if c.positions == "learned" else {})
+    of_z = c.separate if isinstance(c, TwoStacks) else frozenset()
+    table: Shapes = {n: shape for name, shape in tables.items() for n in (name, f"{name}_z")[: 1 + (name in of_z)]}
     gated = c.mlp == "gated"
     match c:
         case EDTransformerConfig():

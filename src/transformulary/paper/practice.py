@@ -6,6 +6,7 @@ As with the choices of a model, what is off leaves no trace in the pseudocode.  
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
@@ -21,6 +22,8 @@ PRACTICES: dict[str, tuple[str, ...]] = {
     "loss": ("sum", "tokens", "sequences"),
     "masking": ("paper", "bert"),
 }
+#: When beam search ends.
+UNTIL = ("certain", "likely", "full")
 C = TypeVar("C")
 
 
@@ -139,6 +142,80 @@ class Inference:
     top_p: float | int = 1.0
     stop: tuple[int, ...] = ()
     limit: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """What Algorithm 15 begins and ends with, and which tokens it may have in between.
+
+    bos_token     begins x^ (line 1); published models call it the decoder's start token, and it can be any token
+    eos           tokens after which x^ ends (line 3); the paper has one
+    first         the only token that may follow bos_token; None lets the model say it
+    last          the only token that may come where x^ is cut; None lets the model say it
+    banned        tokens that never come
+    least         eos is none of the first so many tokens after bos_token
+    no_repeat     no so many tokens in a row come twice, bos_token counted among them; 0 lets them
+    renormalised  whether the probability of a token, as beam search counts it, is that among the tokens that may
+                  come, or that among all; where `first` or `last` leave no choice it is 1
+    """
+
+    bos_token: int
+    eos: tuple[int, ...]
+    first: int | None = None
+    last: int | None = None
+    banned: tuple[int, ...] = ()
+    least: int = 0
+    no_repeat: int = 0
+    renormalised: bool = False
+
+    def forced(self, n: int, ell_gen: int) -> int | None:
+        """The only token that may be the n-th of ell_gen, counted from 1; None where there is a choice."""
+        return self.first if n == 1 and self.first is not None else self.last if n == ell_gen else None
+
+    def banned_after(self, x: list[int]) -> set[int]:
+        """What of `least` and `no_repeat` may not come after x."""
+        k, new = self.no_repeat, len(x) - self.no_repeat + 1
+        again = {x[i + k - 1] for i in range(new) if x[i : i + k - 1] == x[new:]} if k else set()
+        return again | ({*self.eos} if len(x) <= self.least else set())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beam:
+    """Beam search in place of line 6 of Algorithm 15: the best x^ found, not one that is drawn.
+
+    The score of an x^ of n tokens after bos_token (eos is one of them) is
+
+        score(x^) = (log p(x^[2]) + ... + log p(x^[n+1])) / n^alpha.
+
+    Of all continuations of the N_beam best beginnings, those that end among the first N_beam are kept, by their score,
+    and the N_beam best of those that do not end go on.  Of equals the continuation of the better beginning comes
+    first, then the lower id.
+
+    N_beam  beginnings that are looked at together
+    alpha   0 compares sums, 1 means; more favours longer x^
+    until   it ends when N_beam have been kept and, besides, no beginning could
+              certain  come to a better score than they have, however it goes on
+              likely   have a better score than they have if it ended now
+              full     (nothing besides)
+
+    Raises ConfigError for a value that is none.
+    """
+
+    N_beam: int
+    alpha: float | int = 1.0
+    until: str = "likely"
+
+    def __post_init__(self) -> None:
+        if self.N_beam < 1:
+            raise ConfigError(f"N_beam = {self.N_beam}: beam search looks at one beginning or more.")
+        if not abs(self.alpha) <= 10:
+            raise ConfigError(f"alpha = {self.alpha} is outside [-10, 10]: it is the power of a length, often 1.")
+        if self.until not in UNTIL:
+            raise ConfigError(f"until = {self.until!r} is none of {', '.join(UNTIL)}.")
+
+    def score(self, log_p: float, n: int) -> float:
+        """The score of n tokens whose sum of log p this is."""
+        return log_p / math.pow(n, self.alpha)
 
 
 @dataclass(frozen=True)

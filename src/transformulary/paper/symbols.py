@@ -179,6 +179,8 @@ b_f         \b{b}_f                    =      d_f              its bias
 #: What published models add: parameters, sizes and the choices of a config.
 OURS = _table(r"""
 b_u              \b{b}_u               =    N_V             bias of the unembedding (BERT)
+W_e_z            \b{W}_e^z             W_e^z  d_e x N_V       token embedding of z, where it has its own
+W_p_z            \b{W}_p^z             W_p^z  d_e x ell_max   positional embedding of z, where it has its own
 W_s              \b{W}_s               =    d_e x segments  segment embedding (BERT), line 2a
 gamma_x          \b{\gamma}_x          γ_x  d_e             scale of the norm of the primary sequence's embedding
 beta_x           \b{\beta}_x           β_x  d_e             its offset
@@ -230,6 +232,7 @@ embedding_norm   \r{embedding\_norm}   =    -               whether a norm follo
 qk_norm          \r{qk\_norm}         =    -               whether queries and keys are normed, lines 1a and 2a
 tied             \r{tied}              =    -               whether W_u is W_e transposed
 absent           \r{absent}            =    -               parameters that a model lacks: a declared 0
+separate         \r{separate}          =    -               tables of the embedding that z has of its own
 mask             \r{mask}              =    -               the rule that gives Mask, one or a cycle by layer
 """)
 

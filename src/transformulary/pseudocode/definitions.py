@@ -30,8 +30,8 @@ DEFINITIONS = {
     "uniform": ("uniform(d)", "", "is a random whole number from $0$ to $d - 1$"),
     "joined": ("joined(D)", "", "is one list of all that the lists in $D$ have, in their order"),
     "clock": ("clock[i]", "", "is the time of training before step $i$, in seconds"),
-    "matrices": ("matrices(theta)", "", "is $theta$ with $0$ in place of $W_p$ and of all vectors"),
-    "embeddings": ("embeddings(g)", "", "is $g$ with $0$ in place of all but $W_e$ and $W_p$"),
+    "matrices": ("matrices(theta)", "", "is $theta$ with $0$ in place of positional embeddings and of all vectors"),
+    "embeddings": ("embeddings(g)", "", "is $g$ with $0$ in place of all but token and positional embeddings"),
     "chosen": (
         "chosen(x, p_mask, special)",
         "",

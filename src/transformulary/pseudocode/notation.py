@@ -1,7 +1,8 @@
 """How names of the source are set: the one table of notation.
 
 A name is a LaTeX command without backslash: a base letter, then suffixes.  `tilde`, `hat` and `prime` are
-accents, a digit goes above (gamma_1), anything else below (ell_max, W_mlp1).  An index goes where there is room.
+accents, a digit goes above (gamma_1), anything else below (ell_max, W_mlp1), and above where that is taken (W_e_z).
+An index goes where there is room.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def letters(name: str, plain: bool | None = None) -> Letters:
     letter, *suffixes = SAME.get(name, name).rstrip("_").split("_")
     parts = {"accent": "", "low": "", "high": ""}
     for suffix in suffixes:
-        parts["accent" if suffix in ACCENTS else "high" if suffix.isdigit() else "low"] = suffix
+        parts["accent" if suffix in ACCENTS else "high" if suffix.isdigit() or parts["low"] else "low"] = suffix
     word = len(letter) > 1 and letter not in GREEK
     bold = name.rstrip("_") in ARRAYS if plain is None else not plain
     return Letters(letter, **parts, style="bold" if bold else "upright" if word else "")

@@ -122,6 +122,11 @@ class SentencePieces(Tokenizer):
     def _ids(self, text: str) -> list[int]:
         return list(self.model.encode(text))
 
+    @property
+    def pairs(self) -> bool:
+        """See `Tokenizer.pairs`."""
+        return True
+
     def framed(self, text: str, pair: str | None = None, special: bool = False) -> Encoding:
         """See `Tokenizer.framed`."""
         begin = [self.bos_token] if self.config.get("add_bos_token") else []
@@ -151,7 +156,18 @@ class SentencePieces(Tokenizer):
 
 
 class Marian(SentencePieces):
-    """Marian's: the source's pieces where a text is read, both languages' ids by one table."""
+    """Marian's: the source's pieces where a text is read, the target's in an answer, the ids of both by one table."""
+
+    @cached_property
+    def _answering(self) -> Any:
+        return _processor(self.content["target.spm"])
+
+    def answer(self, text: str) -> list[int]:
+        """See `Tokenizer.answer`."""
+        pieces: list[str] = self._answering.encode(unicode(text), out_type=str)
+        unknown = self.vocabulary[UNKNOWN]
+        end = [] if self.eos_token is None else [self.eos_token]
+        return [*(self.vocabulary.get(piece, unknown) for piece in pieces), *end]
 
     def _ids(self, text: str) -> list[int]:
         code, end, rest = text.partition("<<") if text.startswith(">>") else ("", "", text)

@@ -34,6 +34,9 @@ class Encoding:
     ids: list[int]
     segments: list[int]
 
+    def __len__(self) -> int:
+        return len(self.ids)
+
 
 class Tokenizer:
     """Text to token ids (from 0) and back: `decode(encode(text)) == text`.
@@ -173,6 +176,11 @@ class Tokenizer:
             )
             return [i for encoding in encoded for i in encoding.ids]
 
+    @property
+    def pairs(self) -> bool:
+        """Whether `framed` knows how two texts are read as one."""
+        return self.pipeline.post_processor is not None
+
     def framed(self, text: str, pair: str | None = None, special: bool = False) -> Encoding:
         """A text, or two, with the special tokens that the model was trained to see around them.
 
@@ -186,6 +194,13 @@ class Tokenizer:
         with library(lambda why: self._cannot_spell(text + (pair or ""), why)):
             found = pipeline.encode(unicode(text), None if pair is None else unicode(pair))
         return Encoding(found.ids, found.type_ids)
+
+    def answer(self, text: str) -> list[int]:
+        """The ids of a text that an encoder-decoder is to answer with, and the special tokens around it.
+
+        Raises TokenError as `encode` does.
+        """
+        return self.framed(text).ids
 
     def _cannot_spell(self, text: str, why: str) -> TokenError:
         missing = [c for c in sorted(set(text)) if self.pipeline.token_to_id(c) is None]

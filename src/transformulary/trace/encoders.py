@@ -1,4 +1,4 @@
-"""What `transformers` calls the values of Algorithms 8, 8a, 9 and 9c: BERT, Marian, T5."""
+"""What `transformers` calls the values of Algorithms 8, 8a, 9 and 9c: BERT, Marian, BART, T5."""
 
 from __future__ import annotations
 
@@ -66,6 +66,14 @@ MARIAN = (
 
 def _gated(c: Config) -> bool:
     return not plain(c)
+
+
+_NORMS = {"8.3": "encoder", "8.12": "decoder"}
+BART = (
+    *(name for name in MARIAN if name.path not in _NORMS),
+    *(Name(line, f"model.{stack}.layernorm_embedding:in") for line, stack in _NORMS.items()),
+    *(Name(f"{line}a", f"model.{stack}.layernorm_embedding:out") for line, stack in _NORMS.items()),
+)
 
 
 def _of_t5(stack: str, first: int, parts: tuple[str, ...], mlp: str) -> tuple[Name, ...]:

@@ -22,7 +22,7 @@ from typing import Any
 
 from transformulary.oracle.path import parse
 from transformulary.paper import Config
-from transformulary.trace.encoders import BERT, MARIAN, T5
+from transformulary.trace.encoders import BART, BERT, MARIAN, T5
 from transformulary.trace.name import Name, lacks, plain, same
 
 HEAD = "10.6[l]/5.2[h]"
@@ -158,7 +158,7 @@ LLAMA_CPP_QWEN2 = _llama_cpp_rotary("[:, {head}].T")
 
 #: program -> the model_type of a config.json -> its names; "" holds those that every model has.
 NAMES: dict[str, dict[str, tuple[Name, ...]]] = {
-    "transformers": {"gpt2": GPT2, "gpt_neo": GPT_NEO, "bert": BERT, "marian": MARIAN, "t5": T5}
+    "transformers": {"gpt2": GPT2, "gpt_neo": GPT_NEO, "bert": BERT, "marian": MARIAN, "bart": BART, "t5": T5}
     | dict.fromkeys(("llama", "mistral", "qwen2", "qwen3"), LLAMA),
     "TransformerLens": {"": TRANSFORMER_LENS},
     "llama.cpp": {"gpt2": LLAMA_CPP_GPT2, "qwen2": LLAMA_CPP_QWEN2}

@@ -7,17 +7,18 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from transformulary.paper.parameters import PLACES, TOKENS
 from transformulary.paper.settings import TrainingSettings
 
 
 def decays(name: str, parameter: Tensor) -> bool:
     """Weight decay is for matrices: not for norms, biases and embeddings of positions."""
-    return parameter.ndim >= 2 and "W_p" not in name.split(".")
+    return parameter.ndim >= 2 and not set(PLACES) & set(name.split("."))
 
 
 def embeds(name: str) -> bool:
-    """W_e and W_p (and W_u where it is W_e) may have a learning rate of their own."""
-    return name in ("W_e.weight", "W_p.weight")
+    """Tables of the embedding (and W_u where it is W_e) may have a learning rate of their own."""
+    return name.removesuffix(".weight") in TOKENS + PLACES
 
 
 def adamw(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:

@@ -22,24 +22,24 @@ async function bytesOf(text) {
 
 /** The codes of one head: `at(query, key)`, both from 0, is the code of one weight. */
 class Head {
-  static async read(text, ell, causal) {
+  static async read(text, columns, causal) {
     const bytes = await bytesOf(text);
     const codes = new Uint16Array(bytes.length / 2);
     for (let i = 0; i < codes.length; i++) codes[i] = (bytes[i] << 8) | bytes[codes.length + i];
-    return new Head(codes, ell, causal);
+    return new Head(codes, columns, causal);
   }
 
-  constructor(codes, ell, causal) {
-    Object.assign(this, { codes, ell, causal });
+  constructor(codes, columns, causal) {
+    Object.assign(this, { codes, columns, causal });
   }
 
   /** Where the row of a query starts, and how many keys it holds. */
   start(query) {
-    return this.causal ? (query * (query + 1)) / 2 : query * this.ell;
+    return this.causal ? (query * (query + 1)) / 2 : query * this.columns;
   }
 
   keys(query) {
-    return this.causal ? query + 1 : this.ell;
+    return this.causal ? query + 1 : this.columns;
   }
 
   at(query, key) {

@@ -5,20 +5,22 @@ const LABEL = { font: "12px ui-monospace, 'SF Mono', 'DejaVu Sans Mono', Menlo, 
 const LARGEST = 44; // side of a cell, in CSS pixels
 
 class Matrix {
-  /** `box` scrolls over an extent whose canvas sticks to the corner; `tokens` are the labels of both axes. */
-  constructor(box, tokens) {
+  /** `box` scrolls over an extent whose canvas sticks to the corner. */
+  constructor(box) {
     this.box = box;
     this.extent = box.firstElementChild;
     this.canvas = this.extent.firstElementChild;
     this.pen = this.canvas.getContext("2d");
-    this.ell = tokens.length;
-    this.labels = tokens.map((token) => {
+    box.addEventListener("scroll", () => requestAnimationFrame(() => this.paint()));
+  }
+
+  /** The tokens that label the rows, and those that label the columns. */
+  between(queries, keys) {
+    const short = (token) => {
       const letters = Array.from(token);
       return letters.length > LABEL.letters ? letters.slice(0, LABEL.letters - 1).join("") + "…" : token;
-    });
-    this.zoom = 1;
-    this.marked = {};
-    box.addEventListener("scroll", () => requestAnimationFrame(() => this.paint()));
+    };
+    Object.assign(this, { rows: queries.map(short), columns: keys.map(short), zoom: 1, marked: {}, head: undefined });
   }
 
   show(head, colours) {
@@ -30,15 +32,17 @@ class Matrix {
   resize() {
     this.dpr = window.devicePixelRatio || 1;
     this.pen.font = LABEL.font;
+    const rows = this.rows.length, columns = this.columns.length, most = Math.max(rows, columns);
     const room = this.box.clientWidth, width = (text) => this.pen.measureText(text).width;
-    this.gutter = Math.ceil(Math.min(Math.max(...this.labels.map(width)) + width(`${this.ell}`) + 20, room * 0.34));
-    const fit = Math.min((Math.min(room, Math.max(300, innerHeight * 0.85)) - this.gutter - 1) / this.ell, LARGEST);
+    this.gutter = Math.ceil(Math.min(Math.max(...this.rows.map(width), ...this.columns.map(width)) + width(`${most}`) + 20, room * 0.34));
+    const high = Math.max(300, innerHeight * 0.85), across = (room - this.gutter - 1) / columns;
+    const fit = Math.min(across, (high - this.gutter - 1) / rows, LARGEST);
     this.cell = this.snap(fit * this.zoom);
-    const side = this.gutter + this.ell * this.cell + 1;
-    this.box.style.height = `${Math.ceil(this.gutter + this.ell * this.snap(fit)) + 1}px`;
-    this.extent.style.width = this.extent.style.height = `${side}px`;
-    this.width = Math.min(side, this.box.clientWidth);
-    this.height = Math.min(side, this.box.clientHeight);
+    const wide = this.gutter + columns * this.cell + 1, tall = this.gutter + rows * this.cell + 1;
+    this.box.style.height = `${Math.ceil(this.gutter + rows * this.snap(fit)) + 1}px`;
+    Object.assign(this.extent.style, { width: `${wide}px`, height: `${tall}px` });
+    this.width = Math.min(wide, this.box.clientWidth);
+    this.height = Math.min(tall, this.box.clientHeight);
     Object.assign(this.canvas, { width: Math.round(this.width * this.dpr), height: Math.round(this.height * this.dpr) });
     Object.assign(this.canvas.style, { width: `${this.width}px`, height: `${this.height}px` });
     this.paint();
@@ -71,8 +75,8 @@ class Matrix {
     const token = (at, seen) => Math.floor((at - this.gutter + seen) / this.cell);
     const query = token(clientY - top, this.box.scrollTop), key = token(clientX - left, this.box.scrollLeft);
     const found = {};
-    if (clientY - top >= this.gutter && query < this.ell) found.query = query;
-    if (clientX - left >= this.gutter && key < this.ell) found.key = key;
+    if (clientY - top >= this.gutter && query < this.rows.length) found.query = query;
+    if (clientX - left >= this.gutter && key < this.columns.length) found.key = key;
     return found;
   }
 
@@ -88,16 +92,16 @@ class Matrix {
     if (!this.head || w < 1 || h < 1) return;
     this.picture = this.pen.createImageData(w, h);
     const pixels = new Uint32Array(this.picture.data.buffer);
-    const rows = this.tokensAt(h, this.box.scrollTop), columns = this.tokensAt(w, this.box.scrollLeft);
+    const rows = this.tokensAt(h, this.box.scrollTop, this.rows), columns = this.tokensAt(w, this.box.scrollLeft, this.columns);
     if (this.cell * this.dpr > 1) this.enlarge(pixels, rows, columns);
     else this.reduce(pixels, rows, columns);
     this.mark(this.marked);
   }
 
   /** Pixel i of n shows the tokens from element i to element i + 1, or the one token where both are the same. */
-  tokensAt(n, offset) {
+  tokensAt(n, offset, tokens) {
     const step = 1 / (this.cell * this.dpr), from = offset / this.cell + (step < 1 ? step / 2 : 0);
-    return Int32Array.from({ length: n + 1 }, (_, i) => Math.min(this.ell, Math.floor(from + i * step)));
+    return Int32Array.from({ length: n + 1 }, (_, i) => Math.min(tokens.length, Math.floor(from + i * step)));
   }
 
   /** Several tokens to a pixel: the largest weight shows. */
@@ -112,11 +116,11 @@ class Matrix {
   /** Several pixels to a token; the last one stays empty where there is room for a grid. */
   enlarge(pixels, rows, columns) {
     const width = columns.length - 1, grid = this.cell * this.dpr >= 8;
-    const drawn = (tokens, i) => tokens[i] < this.ell && !(grid && tokens[i + 1] !== tokens[i]);
+    const drawn = (tokens, i, all) => tokens[i] < all.length && !(grid && tokens[i + 1] !== tokens[i]);
     for (let y = 0; y + 1 < rows.length; y++) {
-      if (!drawn(rows, y)) continue;
+      if (!drawn(rows, y, this.rows)) continue;
       for (let x = 0; x < width; x++) {
-        if (drawn(columns, x)) pixels[y * width + x] = this.colours.table[this.head.at(rows[y], columns[x])];
+        if (drawn(columns, x, this.columns)) pixels[y * width + x] = this.colours.table[this.head.at(rows[y], columns[x])];
       }
     }
   }
@@ -139,8 +143,8 @@ class Matrix {
     if (query !== undefined && key !== undefined) this.outline(query, key, ink("--ink"));
     pen.restore();
     this.names(ink("--faint"));
-    this.axis([query, pinned], this.box.scrollTop, this.height, ink, (at) => pen.translate(0, at), 1);
-    this.axis([key], this.box.scrollLeft, this.width, ink, (at) => (pen.translate(at, gutter), pen.rotate(-Math.PI / 2)), 0);
+    this.axis(this.rows, [query, pinned], this.box.scrollTop, this.height, ink, (at) => pen.translate(0, at), 1);
+    this.axis(this.columns, [key], this.box.scrollLeft, this.width, ink, (at) => (pen.translate(at, gutter), pen.rotate(-Math.PI / 2)), 0);
   }
 
   /** A frame around one cell, large enough to be seen around the smallest. */
@@ -154,7 +158,7 @@ class Matrix {
   underline(query, colour) {
     const { x, y } = this.place(query, 0), width = this.cell < 5 ? 1 : 2;
     this.pen.fillStyle = colour;
-    for (const line of [y - width, y + this.cell - (this.cell < 5 ? 0 : 1)]) this.pen.fillRect(x - 2, line, this.ell * this.cell + 2, width);
+    for (const line of [y - width, y + this.cell - (this.cell < 5 ? 0 : 1)]) this.pen.fillRect(x - 2, line, this.columns.length * this.cell + 2, width);
   }
 
   /** In the corner between the labels. */
@@ -168,27 +172,27 @@ class Matrix {
   }
 
   /** Labels of one axis, thinned to what can be read; the `chosen` ones always, in strong ink. */
-  axis(chosen, offset, length, ink, move, isRow) {
+  axis(labels, chosen, offset, length, ink, move, isRow) {
     const every = Math.max(1, Math.ceil(LABEL.pitch / this.cell)), strong = chosen.filter((t) => t !== undefined);
     const put = (t, colour) => {
       const middle = this.gutter + (t + 0.5) * this.cell - offset;
       if (middle < this.gutter || middle > length) return;
       this.pen.save();
       move(middle);
-      this.label(t, colour, isRow);
+      this.label(labels[t], t, colour, isRow);
       this.pen.restore();
     };
-    for (let t = 0; t < this.ell; t += every) if (!strong.some((s) => Math.abs(s - t) < every)) put(t, ink("--faint"));
+    for (let t = 0; t < labels.length; t += every) if (!strong.some((s) => Math.abs(s - t) < every)) put(t, ink("--faint"));
     for (const t of strong) put(t, t === chosen[1] ? ink("--accent") : ink("--ink"));
   }
 
   /** Position and token on the line y = 0; the token is next to the matrix, the position at the outer end. */
-  label(t, colour, isRow) {
+  label(text, t, colour, isRow) {
     const { pen, gutter } = this, inner = isRow ? gutter - 6 : 6, outer = isRow ? 2 : gutter - 2;
     const number = `${t + 1}`, room = gutter - pen.measureText(number).width - 14;
     Object.assign(pen, { font: LABEL.font, textBaseline: "middle", fillStyle: colour, direction: "ltr" });
     pen.textAlign = isRow ? "right" : "left";
-    pen.fillText(this.labels[t], inner, 0, room);
+    pen.fillText(text, inner, 0, room);
     pen.textAlign = isRow ? "left" : "right";
     pen.globalAlpha = 0.7;
     pen.fillText(number, outer, 0);

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from math import ceil
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from transformulary.errors import DataError
 
 Codes = NDArray[np.uint16]
 
@@ -35,31 +34,10 @@ LONG = 64
 THUMBNAIL = 48
 
 
-def checked(tokens: Sequence[str], weights: Iterable[Any]) -> list[NDArray[np.floating[Any]]]:
-    """The weights as one array (H, ell, ell) per layer.
-
-    Raises:
-        DataError: no token or no layer; a shape that is not (H, ell, ell); a weight outside [0, 1].
-    """
-    layers, ell = [np.asarray(w) for w in weights], len(tokens)
-    if not ell or not layers:
-        raise DataError(f"there is nothing to show: {ell} tokens, {len(layers)} layers.")
-    for l, w in enumerate(layers, 1):
-        if w.shape != (len(layers[0]), ell, ell) or not w.size:
-            raise DataError(
-                f"layer {l} has weights of shape {w.shape}; {ell} tokens and the heads of layer 1 need "
-                f"(H, ell, ell) = ({len(layers[0])}, {ell}, {ell}), rows = queries."
-            )
-        if not (w.min() >= 0 and w.max() <= 1.0005):
-            raise DataError(
-                f"layer {l} has weights from {w.min():g} to {w.max():g}; what a softmax returns lies in [0, 1]. "
-                "Scores before the softmax are not attention weights."
-            )
-    return layers
-
-
 def is_causal(layers: Sequence[NDArray[Any]]) -> bool:
     """No query uses a later key, in any head of any layer: half of each matrix need not be stored."""
+    if layers[0].shape[1] != layers[0].shape[2]:
+        return False
     later = ~np.tri(layers[0].shape[-1], dtype=bool)
     return not any(w[:, later].any() for w in layers)
 
@@ -73,20 +51,27 @@ def encode(weights: NDArray[Any]) -> Codes:
 
 
 def pack(codes: Codes, causal: bool) -> str:
-    """The codes (ell, ell) row by row, up to the diagonal if causal: all high bytes, then all low bytes; see `text`."""
+    """The codes row by row, up to the diagonal if causal: all high bytes, then all low bytes; see `text`."""
     flat = codes[np.tri(len(codes), dtype=bool)] if causal else codes.ravel()
     return text((flat >> 8).astype(np.uint8).tobytes() + (flat & 255).astype(np.uint8).tobytes())
 
 
 def thumbnail(codes: Codes) -> bytes:
     """High bytes of at most THUMBNAIL x THUMBNAIL codes, each the largest of its patch, row by row."""
-    return (largest(codes, min(len(codes), THUMBNAIL)) >> 8).astype(np.uint8).tobytes()
+    return (largest(codes, *sides(codes.shape, THUMBNAIL)) >> 8).astype(np.uint8).tobytes()
 
 
-def largest(matrix: NDArray[Any], n: int) -> NDArray[Any]:
-    """The matrix (ell, ell) in n x n patches, 1 <= n <= ell: the largest element of each."""
-    starts = np.arange(n) * len(matrix) // n
-    return np.asarray(np.maximum.reduceat(np.maximum.reduceat(matrix, starts, 0), starts, 1))
+def sides(shape: Sequence[int], most: int) -> tuple[int, int]:
+    """Rows and columns of a picture of a matrix of that shape, the longer side at most so many pixels."""
+    rows, columns = (min(n, ceil(n * most / max(shape))) for n in shape)
+    return rows, columns
+
+
+def largest(matrix: NDArray[Any], rows: int, columns: int) -> NDArray[Any]:
+    """The matrix in rows x columns patches, no more than it has elements: the largest element of each."""
+    for axis, n in enumerate((rows, columns)):
+        matrix = np.maximum.reduceat(matrix, np.arange(n) * matrix.shape[axis] // n, axis)
+    return matrix
 
 
 def text(data: bytes) -> str:

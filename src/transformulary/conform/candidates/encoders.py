@@ -1,4 +1,4 @@
-"""Where the lines can be seen while `transformers`' BERT, Marian and T5 run."""
+"""Where the lines can be seen while `transformers`' BERT, Marian, BART and T5 run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,13 @@ MARIAN = {
     "8.12": "model.decoder.layers.0:in",
     **_of_bart("decoder", {"self_attn": 14, "encoder_attn": 16, "final": 18}),
 }
-#: Its sinusoids are stored in float32 whatever the model.
+BART = MARIAN | {
+    "8.3": "model.encoder.layernorm_embedding:in",
+    "8.3a": "model.encoder.layernorm_embedding:out",
+    "8.12": "model.decoder.layernorm_embedding:in",
+    "8.12a": "model.decoder.layernorm_embedding:out",
+}
+#: Marian's sinusoids are stored in float32 whatever the model.
 SINUSOIDS = dict.fromkeys(("8.3", "8.12"), "float32")
 
 

@@ -18,7 +18,7 @@ from torch import nn
 
 from transformulary.conform.allowance import UNIT
 from transformulary.conform.candidates import ours
-from transformulary.conform.candidates.encoders import BERT, CLASSES, MARIAN, NORMS, SINUSOIDS, T5, TOKENS, under
+from transformulary.conform.candidates.encoders import BART, BERT, CLASSES, MARIAN, NORMS, SINUSOIDS, T5, TOKENS, under
 from transformulary.conform.lockstep import PLACES
 from transformulary.errors import CandidateError
 from transformulary.files import read_text
@@ -81,6 +81,7 @@ TABLES: dict[str, Table | Callable[[Any], Table]] = {
     "BertForPreTraining": Table(under("bert.", BERT) | TOKENS),
     "BertForSequenceClassification": Table(under("bert.", BERT) | CLASSES),
     "BertModel": Table(BERT),
+    "BartForConditionalGeneration": Table(BART),
     "MarianMTModel": Table(MARIAN, SINUSOIDS),
     "T5ForConditionalGeneration": Table(T5, NORMS),
 }

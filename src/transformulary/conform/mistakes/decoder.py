@@ -30,7 +30,7 @@ FIRST, SECOND = other_norms({"10.5": "1", "10.7": "2"})
 
 #: In the order of the lines; what all models call comes where the first of the lines stands that call it.
 MISTAKES: tuple[Mistake, ...] = (
-    *embedding(place("10.2", ell="ell"), formulas=False),
+    *embedding(place("10.2", ell="ell", W_p="theta.W_p"), formulas=False),
     *norm("10.5", "theta.gamma_1[l]", "theta.beta_1[l]"),
     FIRST,
     *attention(ATTENDS),

@@ -67,7 +67,7 @@ CLASSES = (
 
 #: In the order of the lines; what all models call comes where the first of the lines stands that call it.
 MISTAKES: tuple[Mistake, ...] = (
-    *embedding(place("9.2", ell="ell")),
+    *embedding(place("9.2", ell="ell", W_p="theta.W_p")),
     *SEGMENTS,
     *norm("9.3a", "theta.gamma_x", "theta.beta_x"),
     *attention(place("9.5", X="X", read="X", asked="X", unnormed="X", call=CALL), pre=False),

@@ -29,7 +29,7 @@ from transformulary.conform.mistakes.parts import (
 
 X, Z = {"X": "X", "ell": "ell_x"}, {"X": "Z", "ell": "ell_z"}
 #: What the encoder begins with, computed anew.
-EMBEDDED = "columns((SCALE[c.embedding_scale](c.d_e) * theta.W_e[:, z[t]] + POSITION[c.positions](t, theta, c) for t in range(ell_z)))"  # fmt: skip
+EMBEDDED = "columns((SCALE[c.embedding_scale](c.d_e) * W_e[:, z[t]] + POSITION[c.positions](t, W_p, c) for t in range(ell_z)))"  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Form:
         )
 
     def embedding(self) -> tuple[Where, Where]:
-        return place(self.embeds[0], ell="ell_z"), place(self.embeds[1], ell="ell_x")
+        return place(self.embeds[0], ell="ell_z", W_p="W_p"), place(self.embeds[1], ell="ell_x", W_p="theta.W_p")
 
     def _norms(self) -> list[tuple[str, str]]:
         return [pair for lines in self.norms for pair in lines.items()]

@@ -12,7 +12,8 @@ from dataclasses import replace
 from transformulary.conform.mistakes.components import SCALED
 from transformulary.conform.mistakes.mistake import Mistake, Where, at, mistake
 
-POS = "POSITION[c.positions](t, theta, c)"
+POS = "POSITION[c.positions](t, theta.W_p, c)"
+_POS = "POSITION[c.positions](t, {W_p}, c)"
 SCALE = "SCALE[c.embedding_scale](c.d_e) *"
 NORMED = "columns((NORM[c.norm]({X}[:, t], {gamma}, {beta}, c) for t in range({ell})))"
 ACT = "ACTIVATION[c.activation]("
@@ -34,12 +35,12 @@ def _filled(places: Iterable[Where], templates: Iterable[tuple[str, str, str, st
 
 
 _EMBEDDING = (
-    ("no-positions", "no positional embedding is added", POS, "0"),
-    ("positions-from-1", "positions are counted one too high", POS, POS.replace("t,", "embedded(t + 1, c),")),
-    ("positions-from-2", "positions are counted two too high", POS, POS.replace("t,", "embedded(t + 2, c),")),
-    ("positions-before", "positions are counted one too low, so the first token has the last position", POS, POS.replace("t,", "(t - 1) % c.ell_max,")),
-    ("positions-right", "positions are aligned to the right: the last token has the last position", POS, POS.replace("t,", "c.ell_max - {ell} + t,")),
-    ("position-stuck", "every token has the position of the first", POS, POS.replace("t,", "0,")),
+    ("no-positions", "no positional embedding is added", _POS, "0"),
+    ("positions-from-1", "positions are counted one too high", _POS, _POS.replace("t,", "embedded(t + 1, c),")),
+    ("positions-from-2", "positions are counted two too high", _POS, _POS.replace("t,", "embedded(t + 2, c),")),
+    ("positions-before", "positions are counted one too low, so the first token has the last position", _POS, _POS.replace("t,", "(t - 1) % c.ell_max,")),
+    ("positions-right", "positions are aligned to the right: the last token has the last position", _POS, _POS.replace("t,", "c.ell_max - {ell} + t,")),
+    ("position-stuck", "every token has the position of the first", _POS, _POS.replace("t,", "0,")),
     ("embedding-scaled", "the token embedding is multiplied by sqrt(d_e)", SCALE, "sqrt(c.d_e) *"),
     ("embedding-unscaled", "the token embedding is not multiplied by sqrt(d_e)", SCALE, "1 *"),
 )  # fmt: skip
@@ -48,9 +49,9 @@ _EMBEDDING = (
 #: Those that only models were seen to make that scale their embeddings, or have formulas for positions.
 _SCALED = (
     ("embedding-scaled-twice", "the token embedding is multiplied by sqrt(d_e) twice", SCALE, "c.d_e *"),
-    ("positions-scaled", "positions are multiplied by sqrt(d_e) as well", POS, "sqrt(c.d_e) * " + POS),
+    ("positions-scaled", "positions are multiplied by sqrt(d_e) as well", _POS, "sqrt(c.d_e) * " + _POS),
     *(
-        (f"positions-{kind}", f"positions are sinusoids {says}", POS, f"as_sinusoid(POSITION, 'sinusoid{suffix}', t, theta, c)")
+        (f"positions-{kind}", f"positions are sinusoids {says}", _POS, f"as_sinusoid(POSITION, 'sinusoid{suffix}', t, {W_p}, c)")
         for kind, suffix, says in (
             ("interleaved", "_vaswani", "with sines and cosines in turn, from 0 (the original Transformer's)"),
             ("halves", "_halves", "with all sines before all cosines, from 0 (Marian's)"),
@@ -62,7 +63,7 @@ _SCALED = (
 
 
 def embedding(*places: Where, formulas: bool = True) -> tuple[Mistake, ...]:
-    """Of lines that embed tokens; ell.  formulas: models of this kind have scales and sinusoids."""
+    """Of lines that embed tokens; ell, W_p.  formulas: models of this kind have scales and sinusoids."""
     return _filled(places, (*_EMBEDDING, *(_SCALED if formulas else ())))
 
 
