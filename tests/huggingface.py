@@ -6,6 +6,7 @@ the two can be compared.  Everything is float64.
 """
 
 import re
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -24,6 +25,27 @@ def randomise(model, seed=0):
             is_scale = bool(re.search(r"(norm|ln_\w+)\.weight$", name, re.IGNORECASE))
             parameter.copy_(0.15 * torch.randn(parameter.shape, generator=generator).double() + is_scale)
     return model
+
+
+@contextmanager
+def hooks(model, seen):
+    """Everything that goes into and out of every module of a model: {"MODULE:in", "MODULE:out"[, "MODULE:out[1]"]}."""
+
+    def keep(name):
+        def hook(module, inputs, output):
+            outputs = output if isinstance(output, tuple) else (output,)
+            more = {f"{name}:out[{k}]": outputs[k:] for k in (1, 2)}
+            places = {f"{name}:in": inputs, f"{name}:out": outputs, **more}
+            for place, tensors in places.items():
+                if tensors and isinstance(tensors[0], torch.Tensor):
+                    seen[place] = tensors[0].detach().numpy().copy()
+
+        return hook
+
+    handles = [module.register_forward_hook(keep(name)) for name, module in model.named_modules() if name]
+    yield
+    for handle in handles:
+        handle.remove()
 
 
 def numpy(tensor):

@@ -102,7 +102,7 @@ def test_everything(folder, model):
         (["--tokens", "-1"], "x[1] = -1 is outside the vocabulary"),
         (["--tokens", ",".join("1" * 17)], "length(x) = 17 is more than ell_max = 16"),
         (["--text", "Ω"], "Ω"),
-        ([], "one of the arguments --text --tokens is required"),
+        ([], "is to read: give --text, or --tokens."),
         (["--text", "a", "--tokens", "1"], "not allowed with argument"),
         (["--tokens", "1", "--at", "10.8[l=1]:GELU"], "The nearest path is 10.8[l=*]:GELU_tanh;"),
         (["--tokens", "1", "--at", "10.8[l=7]"], "l = 7 is outside 1 to 2."),

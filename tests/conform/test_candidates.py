@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 
 from transformulary.conform import Functions, conform
 from transformulary.conform.reference import PRESETS
-from transformulary.conform.run import ELL
+from transformulary.conform.tokens import ELL, ELL_Z
 from transformulary.errors import CandidateError, UserError
 
 X = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -317,10 +318,11 @@ def test_what_a_candidate_prints_is_not_the_report(tmp_path, capsys):
 
 @pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
 def test_no_size_is_the_number_of_tokens(config):
-    """A sum over the wrong axis is an error of shapes: no size of the tiny models is the usual number of tokens."""
-    sizes = (config.N_V, config.ell_max, config.L, config.H, config.d_e, config.d_attn, config.d_mlp)
+    """A sum over the wrong axis is an error of shapes: no size of the tiny models is a usual number of tokens."""
+    sizes = {getattr(config, f.name) for f in fields(config) if f.type == "int"}
 
-    assert ELL not in sizes
+    assert sizes.isdisjoint({ELL, ELL_Z})
+    assert ELL != ELL_Z
 
 
 @pytest.mark.parametrize("tokens", ["rows", "columns"])

@@ -12,10 +12,12 @@ from transformulary.cli import main
 from transformulary.conform import conform
 from transformulary.conform.candidates.given import shape
 from transformulary.conform.reference import PRESETS, reference
+from transformulary.conform.tokens import what_is_read
 from transformulary.errors import CandidateError, UserError
-from transformulary.oracle import record
+from transformulary.oracle import record, watched
 from transformulary.oracle.path import to_filename
 from transformulary.oracle.values import numbers
+from transformulary.tokens import Given
 from transformulary.trace import FORMATS, trace
 
 X = [3, 1, 4, 1, 5]
@@ -30,8 +32,12 @@ def values_of(name, *paths):
 @pytest.mark.parametrize("name", PRESETS)
 def test_shapes_of_values(name):
     """What a value's axes count gives its shape."""
-    for path, value in values_of(name).items():
-        assert shape(path, PRESETS[name], len(X)) == value.shape, path
+    ref, every = reference(name), {}
+    given = what_is_read(ref, Given())
+
+    ref.whole.run(watched(lambda path, value: every.setdefault(path, value)), given)
+
+    assert {path: shape(path, ref.whole, given) for path in every} == {p: numbers(v).shape for p, v in every.items()}
 
 
 @pytest.mark.parametrize("format", FORMATS)

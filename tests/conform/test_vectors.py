@@ -26,7 +26,7 @@ from transformulary.oracle.path import parse, to_filename
 from transformulary.paper import DTransformerConfig
 
 #: sha256 of all inputs and parameters, in the order of the cases and of their names: the same on every machine.
-GIVEN = "ccd3cd107b7bebb3b8cfd1cba196c107edd0b156147f213c2ad703bd755bfe17"
+GIVEN = "fedd82f5074c44ef766058f8886c083aee50ab9f994e83acce7f7b76db1c8ead"
 
 
 def given(vectors):
@@ -59,11 +59,12 @@ def test_small(vectors):
 
 
 def test_the_algorithms(vectors):
-    """There are several cases of Algorithms 1 to 7, 10 and 14, and of Llama's norm."""
+    """There are several cases of Algorithms 1 to 10, 14 and 15, and of what practice adds to them."""
     numbers = [case.entry["algorithm"] for case in read_vectors(vectors).values()]
 
     assert {n: numbers.count(n) for n in numbers} == {
-        "1": 2, "2": 2, "3": 2, "4": 4, "5": 2, "6": 2, "6r": 1, "7": 1, "10": 5, "14": 3
+        "1": 2, "2": 2, "3": 2, "4": 4, "5": 2, "6": 2, "6r": 1, "7": 1, "8": 2, "8a": 1, "9": 2, "9c": 1,
+        "10": 5, "14": 3, "15": 3
     }  # fmt: skip
 
 
@@ -87,8 +88,10 @@ def test_axes_are_sizes(vectors):
         sizes = {}
         for path, value in case.entry["values"].items():
             assert len(value["axes"]) == len(value["shape"]), path
-            if case.entry["algorithm"] != "14":  # there the sequence grows
-                number = parse(path).steps[-1].number
+            if case.entry["algorithm"] not in ("14", "15"):  # there the sequence grows
+                outer, last = parse(path).steps[0], parse(path).steps[-1]
+                among = outer.number in ("8", "8a")  # whose lines attend to one sequence or the other
+                number = f"{outer.number}.{outer.label}/{last.number}" if among else last.number
                 for name, size in zip(value["axes"], value["shape"], strict=True):
                     sizes.setdefault((number, name), set()).add(size)
         config = case.entry["config"]
@@ -120,15 +123,33 @@ def test_every_value_is_there(vectors):
     assert list(recorded) == list(case.paths)
 
 
-@pytest.mark.parametrize("name", ["14-gpt2", "14-cold", "14-greedy"])
-def test_draws_are_clear(name, vectors):
+@pytest.mark.parametrize(
+    ("name", "drawn", "column"),
+    [(f"14-{how}", "14.5", "14.4") for how in ("gpt2", "cold", "greedy")]
+    + [(f"15-{how}", "15.6", "15.5") for how in ("marian", "eos-0", "greedy")],
+)
+def test_draws_are_clear(name, drawn, column, vectors):
     """No token hangs on rounding: single precision draws it too, and so do half precisions."""
     case = read_vectors(vectors)[name]
     for i, u in enumerate(case.tensors["u"], 1):
-        q, p = case.tensors[f"14.5[i={i}]:proportional"], np.sort(case.tensors[f"14.4[i={i}]"])
+        q, p = case.tensors[f"{drawn}[i={i}]:proportional"], np.sort(case.tensors[f"{column}[i={i}]"])
 
         assert np.abs(np.cumsum(q)[:-1] - u).min() > 5e-3
-        assert p[-1] - p[-2] > 5e-3 or name != "14-greedy"
+        assert p[-1] - p[-2] > 5e-3 or not name.endswith("greedy")
+
+
+def test_a_sequence_ends_with_eos_or_is_cut(vectors):
+    """Algorithm 15 gives bos first, and eos last where it was drawn, also where its id is 0; else it is cut."""
+    cases = read_vectors(vectors)
+    found = {
+        name: (cases[name].tensors["15.9"].tolist(), cases[name].entry["config"]) for name in cases if "15-" in name
+    }
+
+    assert {name: x_hat[0] == c["bos_token"] for name, (x_hat, c) in found.items()} == dict.fromkeys(found, True)
+    assert {name: x_hat[-1] == c["eos_token"] for name, (x_hat, c) in found.items()} == {
+        "15-marian": True, "15-eos-0": True, "15-greedy": False,
+    }  # fmt: skip
+    assert len(found["15-greedy"][0]) == 1 + found["15-greedy"][1]["ell_gen"]
 
 
 # tolerances

@@ -1,37 +1,16 @@
 """What other programs call the values of a run."""
 
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 import torch
 
 import huggingface
+from huggingface import hooks
 from transformulary.paper import DTransformerConfig
 from transformulary.trace import names, trace
 
 x = [5, 3, 36, 0, 11]
 c = DTransformerConfig(N_V=37, ell_max=8, L=2, H=2, d_e=8, d_mlp=12, eps=1e-5)
-
-
-@contextmanager
-def hooks(model, seen):
-    """Everything that goes into and out of every module of a model: {"MODULE:in", "MODULE:out"[, "MODULE:out[1]"]}."""
-
-    def keep(name):
-        def hook(module, inputs, output):
-            outputs = output if isinstance(output, tuple) else (output,)
-            places = {f"{name}:in": inputs, f"{name}:out": outputs, f"{name}:out[1]": outputs[1:]}
-            for place, tensors in places.items():
-                if tensors and isinstance(tensors[0], torch.Tensor):
-                    seen[place] = tensors[0].detach().numpy().copy()
-
-        return hook
-
-    handles = [module.register_forward_hook(keep(name)) for name, module in model.named_modules() if name]
-    yield
-    for handle in handles:
-        handle.remove()
 
 
 #: Their eager attention computes its softmax, GPT-Neo's its scores as well, in float32 whatever the model.

@@ -17,7 +17,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transformulary.cli import MODEL_HELP, token_ids
+from transformulary.cli import MODEL_HELP
+from transformulary.cli._reading import reading
 
 if TYPE_CHECKING:
     from transformulary.conform.report import Report
@@ -27,14 +28,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("candidate", metavar="CANDIDATE", help="what is compared (see above)")
     parser.add_argument(
         "--against", metavar="MODEL", default="gpt2",
-        help=f"what is right, {MODEL_HELP}; or paper, gpt2, llama: a tiny one with random parameters; "
+        help=f"what is right, {MODEL_HELP}; or paper, gpt2, llama, transformer, bert, marian, t5: a tiny one with "
+        "random parameters; "
         "or the folder that `vectors write` wrote (default: %(default)s)",
     )  # fmt: skip
-    given = parser.add_mutually_exclusive_group()
-    given.add_argument("--text", metavar="TEXT", default="", help="what both read (default: the ids of a trace, or 11)")
-    given.add_argument(
-        "--tokens", metavar="1,2,3", type=token_ids, help="its ids, from 0 (default: those of a trace, or 11)"
-    )
+    reading(parser, "those of a trace, or a few")
     parser.add_argument(
         "--places", metavar="FILE.toml", help="where a PyTorch model shows its lines (default: by class)"
     )
@@ -87,7 +85,10 @@ def _of_model(args: argparse.Namespace) -> "Report":
         args.candidate,
         args.against,
         tokens=args.tokens,
-        text=args.text,
+        text=args.text or "",
+        context=args.context or "",
+        context_tokens=args.context_tokens,
+        segments=args.segments,
         table=read_table(args.places) if args.places else None,
         rename=read_json(args.rename) if args.rename else None,
         orientation=args.tokens_as,
@@ -100,7 +101,8 @@ def _of_vectors(args: argparse.Namespace) -> "Report":
     from transformulary.conform.ported import check_said, conform_vectors
     from transformulary.formats.strict import read_json
 
-    check_said({f"--{option}": bool(getattr(args, option)) for option in ("text", "tokens", "places")})
+    options = ("text", "tokens", "context", "context_tokens", "segments", "places")
+    check_said({f"--{option.replace('_', '-')}": bool(getattr(args, option)) for option in options})
     rename = read_json(args.rename) if args.rename else None
     return conform_vectors(args.candidate, args.against, rename, args.tokens_as or "columns", args.precision)
 

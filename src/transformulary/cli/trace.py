@@ -9,21 +9,16 @@ name, ** for everything below: --at '10.6[l=*]/5.2[h=1]/4.6:softmax' --at '10.6[
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from transformulary.cli import MODEL_HELP, token_ids
-from transformulary.errors import TokenError
-
-if TYPE_CHECKING:
-    from transformulary.formats import Described
+from transformulary.cli import MODEL_HELP
+from transformulary.cli._reading import given_by, reading
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL", help=MODEL_HELP)
-    given = parser.add_mutually_exclusive_group(required=True)
-    given.add_argument("--text", metavar="TEXT", help="what the model reads, by its own tokenizer")
-    given.add_argument("--tokens", metavar="IDS", type=token_ids, help="token ids instead, from 0: 15496,11,995")
+    reading(parser)
     add("--out", metavar="DIR", required=True, help="the folder to write, which must not exist, or be empty")
     add(
         "--at",
@@ -57,39 +52,31 @@ def run(args: argparse.Namespace) -> int:
     """Exit status: 0 written."""
     from transformulary import oracle
     from transformulary.formats import describe, theta_stored
+    from transformulary.tokens import Reader, load_tokenizer, start_token
     from transformulary.trace import trace
 
     described = describe(args.model)
-    x = _tokens(described, args) if args.tokens is None else args.tokens
-    about = {"model": args.model, "model_type": described.format.model_type}
+    texts = {name: text for name in ("text", "context") if (text := getattr(args, name)) is not None}
+    tokenizer = load_tokenizer(described) if texts else None
+    start = start_token(described)
+    given = Reader(described.config, tokenizer, start, described.source.path).read(given_by(args))
     index = trace(
-        oracle.lazy_theta(described.decoder, theta_stored(described)),
-        described.decoder,
-        x,
+        oracle.lazy_theta(described.config, theta_stored(described), gives=described.gives),
+        described.config,
+        given,
         args.out,
         at=["**"] if args.all else args.at,
         precision=args.precision,
         format=args.format,
-        about=about if args.text is None else about | {"text": args.text},
+        about={"model": args.model, "model_type": described.format.model_type, **texts},
     )
     print(json.dumps(index, ensure_ascii=False) if args.json else _summary(index, args.out))
     return 0
 
 
-def _tokens(described: "Described", args: argparse.Namespace) -> list[int]:
-    from transformulary.tokens import begin, load_tokenizer
-
-    tokenizer = load_tokenizer(described)
-    if tokenizer is None:
-        where = described.source.path
-        raise TokenError(f"{where} has no tokenizer, which --text needs: give the ids themselves, --tokens 1,2,3.")
-    return begin(tokenizer, args.bos, args.text) + tokenizer.encode(args.text)
-
-
 def _summary(index: dict[str, Any], out: str) -> str:
     files = len({value["file"] for value in index["values"]})
-    tokens = len(index["tokens"])
-    return (
-        f"{out}: {len(index['values'])} values of {tokens} {'token' if tokens == 1 else 'tokens'} "
-        f"in {files} {'file' if files == 1 else 'files'}"
+    of = " and ".join(
+        f"{n} token{'s' * (n != 1)}" for n in (len(index[x]) for x in ("context", "tokens") if x in index)
     )
+    return f"{out}: {len(index['values'])} values of {of} in {files} {'file' if files == 1 else 'files'}"

@@ -13,7 +13,8 @@ from transformulary.conform.compared import Comparison, error_of, matrix
 from transformulary.oracle.precision import ACCUMULATED, in_precision
 from transformulary.oracle.theta import Theta
 from transformulary.oracle.watch import watched
-from transformulary.paper import DTransformerConfig
+from transformulary.oracle.whole import Model
+from transformulary.paper import Config, Read
 
 Array = NDArray[Any]
 
@@ -37,12 +38,12 @@ class Allowance:
     def __init__(
         self,
         seen: Mapping[str, Array],
-        config: DTransformerConfig,
-        x: Sequence[int],
+        config: Config,
+        x: Read | Sequence[int],
         theta: Theta,
         precision: str = "float64",
     ) -> None:
-        self.seen, self.config, self.x, self.precision = seen, config, list(x), precision
+        self.seen, self.config, self.given, self.precision = seen, config, Read.of(x), precision
         self.noise: dict[str, Array] = {}
         self._errors: dict[str, float] = {}
         kind = ACCUMULATED[precision]
@@ -75,19 +76,19 @@ class Allowance:
             theirs = turned(self.seen[path])
             return list(theirs.T) if isinstance(value, list) else theirs
 
-        watched(hook).DTransformer(self.x, theta, self.config)
+        Model(self.config, theta).run(watched(hook), self.given)
 
 
 class LogitsAllowance:
     """Difference of a whole run's logits -> the difference that counts as agreement, for a run in `precision`.
 
-    What the oracle loses from line 1 to the logits of line 11, in that precision, times the factor.  Float64 is taken
-    to lose what float32 does, in proportion to their roundings; it is measured, which takes two runs, only for a
+    What the oracle loses from line 1 to the logits of the last line, in that precision, times the factor.  Float64 is
+    taken to lose what float32 does, in proportion to their roundings; it is measured, which takes two runs, only for a
     difference that is not equality to rounding anyway.
     """
 
-    def __init__(self, config: DTransformerConfig, x: Sequence[int], theta: Theta, precision: str = "float64") -> None:
-        self.config, self.x, self.theta, self.precision = config, list(x), theta, precision
+    def __init__(self, config: Config, x: Read | Sequence[int], theta: Theta, precision: str = "float64") -> None:
+        self.config, self.given, self.theta, self.precision = config, Read.of(x), theta, precision
 
     def __call__(self, error: float) -> float:
         return EXACT if self.precision == "float64" and error <= EXACT else self._measured
@@ -96,19 +97,7 @@ class LogitsAllowance:
     def _measured(self) -> float:
         measured = "float32" if self.precision == "float64" else self.precision
         right, low = self.theta, in_precision(self.theta, measured, ACCUMULATED)
-        loss = error_of(*(_logits(self.config, self.x, theta) for theta in (right, low)))
+        logits = (Model(self.config, theta).logits(self.given) for theta in (right, low))
+        loss = error_of(*(np.asarray(found, np.float64) for found in logits))
         allowed = FACTOR * max(loss, UNIT[measured])
         return allowed if measured == self.precision else max(EXACT, allowed * UNIT["float64"] / UNIT["float32"])
-
-
-def _logits(config: DTransformerConfig, x: Sequence[int], theta: Theta) -> Array:
-    """What line 11 gives to its softmax."""
-    products: list[Any] = []
-
-    def hook(path: str, value: Any) -> Any:
-        if path == "10.11:W_u":
-            products.append(value)
-        return value
-
-    watched(hook).DTransformer(list(x), theta, config)
-    return np.asarray(products[0] + theta.b_u[:, None], np.float64)

@@ -19,9 +19,19 @@ from numpy.typing import NDArray
 
 from transformulary.oracle import Theta, numbers, theta_from, watched
 from transformulary.oracle.path import parse
-from transformulary.paper import Choices, DTransformerConfig
+from transformulary.oracle.whole import Model
+from transformulary.paper import (
+    Choices,
+    DTransformerConfig,
+    EDTransformerConfig,
+    ETransformerConfig,
+    PreEDTransformerConfig,
+    Read,
+    Sizes,
+)
 from transformulary.paper.masks import parse_mask
 from transformulary.paper.parameters import size, split
+from transformulary.trace.select import WITHIN
 
 Array = NDArray[Any]
 
@@ -32,7 +42,32 @@ LLAMA: dict[str, Any] = {
     "positions": "rotary", "absent": ["b_q", "b_k", "b_v", "b_o", "b_mlp1", "b_mlp2", "b_mlp3", "b_u"],
 }  # fmt: skip
 X = [5, 3, 16, 0, 7, 7, 11]
+Z, X_OF_Z = [2, 8, 4, 4], [9, 3, 5]
+#: Small enough for two stacks; bos and eos are tokens of the decoder.
+TWO: dict[str, Any] = {"N_V": 11, "ell_max": 6, "L_enc": 1, "L_dec": 1, "H": 2, "d_e": 8, "d_mlp": 14}
+ONE: dict[str, Any] = {"N_V": 11, "ell_max": 6, "L": 1, "H": 2, "d_e": 8, "d_mlp": 14}
+BERT: dict[str, Any] = {**ONE, "eps": 1e-12, "segments": 2, "embedding_norm": True, "tied": True, "absent": []}
+MARIAN: dict[str, Any] = {
+    **TWO, "eps": 1e-5, "activation": "silu", "positions": "sinusoid_halves", "embedding_scale": "sqrt", "tied": True,
+    "absent": [],
+}  # fmt: skip
+T5: dict[str, Any] = {
+    **TWO, "L_dec": 2, "H": 1, "eps": 1e-6, "d_attn": 5, "norm": "rms_norm", "positions": "bucketed", "scale": "none",
+    "tied": True, "unembedding_scale": "sqrt",
+    "absent": ["b_q", "b_k", "b_v", "b_o", "b_u", *(f"b_mlp{k}" for k in range(1, 7))],
+}  # fmt: skip
 UNIFORM = (0.046875, 0.953125, 0.5, 0.3125)
+#: Numbers that draw eos last.
+ENDS, ENDS_0 = (0.953125, 0.046875, 0.875), (0.5, 0.953125, 0.125)
+#: What is no choice of a config: how to draw.
+DRAWING = ("tau", "bos_token", "eos_token", "ell_gen")
+
+
+#: Algorithm -> the class of its config, where it runs a whole model.
+WHOLE: dict[str, Any] = {
+    "8": EDTransformerConfig, "8a": PreEDTransformerConfig, "9": ETransformerConfig, "10": DTransformerConfig,
+    "14": DTransformerConfig, "15": EDTransformerConfig,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,8 +78,8 @@ class Case:
     about    what it shows, in a few words
     config   sizes and choices; for Algorithms 1-7 those that they read
     inputs   name -> a list of token ids or positions, or the shape of an array to be drawn
-    shapes   parameter -> shape; for Algorithms 10 and 14 the config says it
-    uniform  Algorithm 14: the numbers in [0, 1) that choose the tokens
+    shapes   parameter -> shape; for Algorithms 8-10, 14 and 15 the config says it
+    uniform  Algorithms 14 and 15: the numbers in [0, 1) that choose the tokens
     """
 
     name: str
@@ -93,6 +128,16 @@ CASES = (
          {"gamma": "12", "beta": "12"}),
     Case("6r-llama", "RMSnorm", {"eps": 1e-6}, {"e": "12"}, {"gamma": "12"}),
     Case("7-paper", "a distribution over 17 tokens", inputs={"e": "12"}, shapes={"W_u": "17 12"}),
+    Case("8-paper", "as the paper prints it", TWO, {"z": Z, "x": X_OF_Z[:2]}),
+    Case("8-marian", "Marian: epsilon, sinusoids in halves, scaled embedding, SiLU, tied unembedding with a bias",
+         MARIAN, {"z": Z, "x": X_OF_Z[:2]}),
+    Case("8a-t5", "T5: norms before, RMSnorm, buckets of distances, no biases, no scale of the scores", T5,
+         {"z": Z[:3], "x": X_OF_Z[:2]}),
+    Case("9-paper", "as the paper prints it", ONE, {"x": Z}),
+    Case("9-bert", "BERT: epsilon, segments, a norm of the embedding, tied unembedding with a bias", BERT,
+         {"x": Z, "s": [0, 0, 1, 1]}),
+    Case("9c-bert", "five classes, from the first token", inputs={"X": "8 4"},
+         shapes={"W_pool": "8 8", "b_pool": "8", "W_c": "5 8", "b_c": "5"}),
     Case("10-paper", "as the paper prints it", SMALL, {"x": X}),
     Case("10-gpt2", "GPT-2: epsilon, GELU's tanh form, tied unembedding", SMALL | GPT2, {"x": X}),
     Case("10-banded", "GPT-3's layers: causal and banded in turn", SMALL | GPT2 | {"mask": ["causal", "local(3)"]},
@@ -103,6 +148,12 @@ CASES = (
     Case("14-cold", "temperature 0.5", SMALL | GPT2 | {"tau": 0.5}, {"x": X[:3]}, uniform=UNIFORM),
     Case("14-greedy", "temperature 0: the most probable token", SMALL | GPT2 | {"tau": 0.0}, {"x": X[:3]},
          uniform=UNIFORM),
+    Case("15-marian", "until eos is drawn", MARIAN | {"tau": 1.0, "bos_token": 3, "eos_token": 5}, {"z": Z},
+         uniform=ENDS),
+    Case("15-eos-0", "eos is id 0, as Marian's: line 2 must be no token",
+         MARIAN | {"tied": False, "tau": 1.0, "bos_token": 1, "eos_token": 0}, {"z": Z}, uniform=ENDS_0),
+    Case("15-greedy", "temperature 0; cut after four tokens",
+         MARIAN | {"tau": 0.0, "bos_token": 3, "eos_token": 10, "ell_gen": 4}, {"z": Z}, uniform=UNIFORM),
 )  # fmt: skip
 
 
@@ -138,8 +189,11 @@ def run(case: Case) -> Run:
 
 def _shown(case: Case, config: Choices) -> dict[str, Any]:
     """The case's sizes and choices, all of them where the algorithm reads a whole config."""
-    whole = config.to_dict() if isinstance(config, DTransformerConfig) else case.config
-    return whole | ({"tau": case.config["tau"], "ell_gen": len(case.uniform)} if case.uniform else {})
+    if case.number not in WHOLE:
+        return case.config
+    drawing = {name: case.config[name] for name in DRAWING if name in case.config}
+    drawing |= {"ell_gen": len(case.uniform)} if case.number == "14" else {}
+    return {**config.to_dict(), **drawing}  # type: ignore[attr-defined]
 
 
 # drawing
@@ -176,14 +230,15 @@ def _input(draw: _Numbers, given: Any) -> Array:
 
 
 def _config(case: Case) -> Choices:
-    if case.number in ("10", "14"):
-        return DTransformerConfig.from_dict({k: v for k, v in case.config.items() if k != "tau"})
+    if case.number in WHOLE:
+        whole: Choices = WHOLE[case.number].from_dict({k: v for k, v in case.config.items() if k not in DRAWING})
+        return whole
     known = {f.name for f in fields(Choices)}
     return Choices(**{name: value for name, value in case.config.items() if name in known})
 
 
 def _theta(draw: _Numbers, case: Case, config: Choices) -> Theta:
-    if isinstance(config, DTransformerConfig):
+    if isinstance(config, Sizes):
         return theta_from(config, lambda name, shape: draw.parameter(name, _dims(shape, config)))
     tree: dict[str, Any] = {}
     for name, shape in case.shapes.items():
@@ -196,7 +251,7 @@ def _theta(draw: _Numbers, case: Case, config: Choices) -> Theta:
     return Theta(absent=() if case.number != "6r" else ("beta",), **tree)
 
 
-def _dims(shape: str, config: DTransformerConfig) -> tuple[int, ...]:
+def _dims(shape: str, config: Any) -> tuple[int, ...]:
     return tuple(size(s, config) for s in shape.split())
 
 
@@ -235,13 +290,21 @@ def _call(algorithms: Any, case: Case, inputs: Mapping[str, Any], theta: Theta) 
             return algorithms.RMSnorm(a["e"], theta.gamma, theta.beta, c)
         case "7":
             return algorithms.unembedding(a["e"], theta.W_u)
-        case "10":
-            return algorithms.DTransformer(a["x"].tolist(), theta, c)
+        case "8" | "8a" | "9" | "10":
+            ids = (tuple(a[name].tolist()) if name in a else () for name in "xzs")
+            return Model(c, theta).run(algorithms, Read(*ids))  # type: ignore[arg-type]
+        case "9c":
+            return algorithms.classification(a["X"], theta.W_pool, theta.b_pool, theta.W_c, theta.b_c)
+        case "15":
+            how = {name: case.config.get(name) for name in DRAWING}
+            return algorithms.EDInference(a["z"].tolist(), theta, c, **how, rng=_Given(case.uniform))
     u = case.uniform
     return algorithms.DInference(a["x"].tolist(), theta, c, ell_gen=len(u), tau=tau, rng=_Given(u))
 
 
 Change = Callable[[Any], Any]
+#: Of Algorithms 8, 8a and 9.
+LEFT_OUT = re.compile(rf"{WITHIN.pattern}|:(sqrt|(MH)?Attention|layer_norm|RMSnorm)$|/5\.1$|\.(12|21|23):softmax$")
 
 
 def _record(
@@ -249,13 +312,16 @@ def _record(
 ) -> dict[str, Array]:
     """{path: array} of every value of a run, each passing through `change`.
 
-    Of Algorithm 14 only its own lines: those of Algorithm 10 are in the cases of Algorithm 10.
+    Of Algorithms 14 and 15 only their own lines: those of the model are in its cases.  Of 8, 8a and 9 no step within
+    one token's column, as in the cases of Algorithms 1, 2 and 6, no root, and nothing twice.  What is no number, as
+    line 2 of Algorithm 15, is left out.
     """
     values: dict[str, Array] = {}
 
     def hook(path: str, value: Any) -> Any:
-        value = change(value)
-        if case.number != "14" or len(parse(path).steps) == 1:
+        value = value if value is None else change(value)
+        own, few = len(parse(path).steps) == 1, case.number in ("8", "8a", "9")
+        if value is not None and (own if case.uniform else not (few and LEFT_OUT.search(path))):
             array = numbers(value)
             values[path] = array.astype(np.int64 if array.dtype.kind == "i" else np.float64)
         return value

@@ -8,15 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from transformulary.oracle.lines import line_at
 from transformulary.oracle.path import Path, parse
 
 Array = NDArray[Any]
 
-#: Lines that add to the residual stream: what they add is compared as well, since beside X it may be small.
-INCREMENTS = frozenset({"6", "8"})
-STREAM = INCREMENTS | {"3", "3a"}
-#: Lines after which X is what they computed.
-SETS_X = STREAM | {"10"}
 #: What sums lose by rounding at most, relative to the largest: other orders lose more than one rounding.
 ROUNDED = 8 * 2.0**-53
 
@@ -65,15 +61,15 @@ def log_probabilities(P: Array) -> Array:
 
 
 class Comparison:
-    """Remembers the residual stream of Algorithm 10, to compare what lines 6 and 8 add to it.
+    """Remembers the residual streams of a model, to compare what lines add to them.
 
     seen  path -> their value
     """
 
     def __init__(self, seen: Mapping[str, Array]) -> None:
         self.seen = seen
-        self.stream: Array | None = None
-        self.unseen: list[Path] = []  # lines not seen of which values still to come are made
+        self.streams: dict[str, Array] = {}
+        self._unseen: dict[str, list[Path]] = {"x": [], "z": []}
 
     def error(self, path: str, ours: Array, theirs: Array) -> float:
         """The error of a value, and of what its line adds, whichever is larger."""
@@ -84,28 +80,37 @@ class Comparison:
 
     def base(self, path: str) -> Array | None:
         """The X to which the line of a value adds; None for a line that does not, or where X was not seen."""
-        adds = parse(path).steps[-1].label in INCREMENTS and "/" not in path and not self.unseen
-        return self.stream if adds else None
+        line = line_at(path)
+        return self.streams.get(line.stream) if line.adds and is_line(path) and not self._unseen[line.side] else None
+
+    def gap(self, path: str) -> list[Path]:
+        """Lines not seen of which the value at a path is made."""
+        line = line_at(path)
+        own = self._unseen[line.side]
+        crossed = line.side == "x" and any(each.crosses for each in (line, *(line_at(str(other)) for other in own)))
+        return [*(self._unseen["z"] if crossed else ()), *own]
 
     def passed(self, path: str) -> None:
         """A value that was seen has been dealt with; what an unseen line has added to X is still in X."""
-        step = parse(path)
-        whole = len(step.steps) == 1 and not step.name
-        if whole and step.steps[0].label in STREAM:
-            self.stream = self.seen[path]
-        if whole and step.steps[0].label in SETS_X:
-            self.unseen = []
-        while self.unseen and self.unseen[-1].steps[0].label not in SETS_X:
-            self.unseen.pop()
+        line = line_at(path)
+        unseen = self._unseen[line.side]
+        if is_line(path) and line.stream:
+            self.streams[line.stream] = self.seen[path]
+            unseen.clear()
+        while unseen and not line_at(str(unseen[-1])).stream:
+            unseen.pop()
 
     def own(self, path: str, ours: Any) -> None:
         """A value that nothing of theirs depends on: what follows is compared beside ours."""
-        step = parse(path)
-        if len(step.steps) == 1 and not step.name and step.steps[0].label in STREAM:
-            self.stream = matrix(ours)
+        if is_line(path) and (stream := line_at(path).stream):
+            self.streams[stream] = matrix(ours)
 
     def missed(self, path: str) -> None:
         """A line was computed whose value was not seen."""
-        step = parse(path)
-        if len(step.steps) == 1 and not step.name and not any(name == "t" for name, _ in step.steps[0].indices):
-            self.unseen.append(step)
+        if is_line(path) and not any(name == "t" for name, _ in parse(path).steps[0].indices):
+            self._unseen[line_at(path).side].append(parse(path))
+
+
+def is_line(path: str) -> bool:
+    """Whether a path is of a line of the outermost algorithm, and of nothing in it."""
+    return "/" not in path and ":" not in path

@@ -7,7 +7,6 @@ narrow what can be said: then a mistake is tried on everything since the last va
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,23 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.conform.allowance import EXACT
-from transformulary.conform.compared import Comparison, log_probabilities, matrix
+from transformulary.conform.compared import Comparison, is_line, log_probabilities, matrix
 from transformulary.conform.description import Base, Heads, describe
-from transformulary.conform.mistakes import MISTAKES, NAMES, NORMS, ORDER, Mistake, acts_at
+from transformulary.conform.mistakes import KNOWN, NAMES, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
 from transformulary.conform.replay import OFF, Replay, first_members
 from transformulary.conform.search import ALIKE, EARLY, FEW, Compute, Explanation, Mistakes, Place, Search, tried
+from transformulary.oracle.lines import Line, line_at
 from transformulary.oracle.path import Path, parse
-from transformulary.oracle.source import read
 from transformulary.oracle.theta import Theta
 from transformulary.oracle.watch import LAYERS, Watch
-from transformulary.paper import DTransformerConfig
+from transformulary.oracle.whole import Model, number_of
+from transformulary.paper import Config, Read
 from transformulary.paper.counting import number_of_parameters
 
 Array = NDArray[Any]
 
-#: The norms' lines of Algorithm 10: what they add last.
-BETA = {"5": "beta_1", "7": "beta_2", "10": "beta"}
 #: Products of a parameter and a number, at most, for mistakes that hide in rounding behind lines that were not seen.
 WORK = 3e10
 #: Mistakes with any number that are tried beside another one, in a line that can be computed by itself.
@@ -66,7 +64,7 @@ class Finding:
 
 
 class Lockstep:
-    """One run of Algorithm 10 beside the values that were seen; `findings` are those that differ.
+    """One run of a model beside the values that were seen; `findings` are those that differ.
 
     seen     path -> their value, tokens as columns
     allowed  path -> the error that counts as agreement
@@ -79,8 +77,8 @@ class Lockstep:
     def __init__(
         self,
         seen: Mapping[str, Array],
-        config: DTransformerConfig,
-        x: Sequence[int],
+        config: Config,
+        x: Read | Sequence[int],
         theta: Theta,
         allowed: Callable[[str], float],
         own: bool = False,
@@ -88,7 +86,8 @@ class Lockstep:
         order: bool = False,
         differs: Callable[[], None] = lambda: None,
     ) -> None:
-        self.seen, self.config, self.x, self.theta, self.allowed = seen, config, list(x), theta, allowed
+        self.seen, self.given, self.allowed = seen, Read.of(x), allowed
+        self.model, self.known = Model(config, theta), KNOWN[number_of(config)]
         self.own, self.order, self._differs = own, order, differs
         self.projection = Projection(noise) if noise else None
         self.findings: list[Finding] = []
@@ -102,7 +101,7 @@ class Lockstep:
         ] = {}  # "4.6", "4": a line, an algorithm -> whether it ran in a layer, or outside
         within = any("/" in path for path in seen)
         self._watch = Watch(self._compare, NAMES, inside=None if within else first_members)
-        self._watch.algorithms.DTransformer(self.x, theta, config)
+        self.model.run(self._watch.algorithms, self.given)
 
     def _compare(self, path: str, ours: Any) -> Any:
         step = parse(path)
@@ -132,7 +131,7 @@ class Lockstep:
                 self._differs()
             self.findings.append(self._explain(path, matrix(ours), theirs, error, ":" in path))
             known = dict(self.findings[-1].mistakes) or None
-        if self.projection and known is not None and not re.search("[/:]", path) and not self._entered(path):
+        if self.projection and known is not None and is_line(path) and not self._entered(path):
             self._project(self.projection, path, matrix(ours), theirs, known)
         self._comparison.passed(path)
 
@@ -145,13 +144,13 @@ class Lockstep:
             return
         if not (finite(theirs) and finite(rounded)):  # the precision has no number so large: nothing can be told
             return
-        logs = path == "10.11" and min(v.min() for v in (ours, theirs, rounded)) > 0
+        logs = self._probable(path) and min(v.min() for v in (ours, theirs, rounded)) > 0
         scaled: Callable[[Array], Array] = log_probabilities if logs else np.asarray
         compute: Compute = self._again
-        places = [(m, 0) for m in MISTAKES if acts_at(m, parse(path).steps[0].label)]
-        if gap := self._comparison.unseen:
+        places = [(m, 0) for m in self.known.mistakes if acts_at(m, line_at(path))]
+        if gap := self._comparison.gap(path):
             places = self._hidden(projection, [parse(path), *gap])
-            compute = Replay(path, self.seen, self.x, self.theta, self.config, {})
+            compute = Replay(path, self.seen, self.given, self.model.theta, self.model.config, {})
         if not finite(right := tried(compute, known)):
             return
         changes = {}
@@ -167,10 +166,13 @@ class Lockstep:
 
     def _hidden(self, projection: Projection, lines: Sequence[Path]) -> list[Place]:
         """The mistakes of several lines: everywhere, and, as far as it does not take too long, in each layer."""
-        labels, layers = {line.steps[0].label for line in lines}, {line.layer for line in lines}
-        acting = [m for m in MISTAKES if any(acts_at(m, label) for label in labels)]
-        work = len(acting) * number_of_parameters(self.config) * len(self.x) * len(layers - {0}) / self.config.L
-        what = f"lines {', '.join(n for n in value_lines(self.config)[1:] if n in labels)} that hides in rounding"
+        where, layers = {line_at(str(line)).name for line in lines}, {line.layer for line in lines}
+        among = [line for line in self.model.lines if line.name in where]
+        acting = [m for m in self.known.mistakes if any(acts_at(m, line) for line in among)]
+        tokens = len(self.given.x) + len(self.given.z)
+        work = len(acting) * number_of_parameters(self.model.config) * tokens * len(layers - {0}) / self.model.layers
+        of = ", ".join(line.label for line in among if not line.counts)
+        what = f"lines {of} that hides in rounding"
         if work > WORK:
             projection.untried.append(f"any mistake in {what}: {UNTRIED}")
             return []
@@ -181,20 +183,19 @@ class Lockstep:
         return [(m, where) for m in acting for where in ({0} | inner if m.layered else {0})]
 
     def _explain(self, path: str, ours: Array, theirs: Array, error: float, inside: bool) -> Finding:
-        unseen = [line.steps[0].label for line in self._comparison.unseen]
-        gap = tuple(dict.fromkeys(n for n in unseen if n not in ("1", "2") or "3" not in unseen))
+        gap = _shown_apart([line_at(str(line)) for line in self._comparison.gap(path)])
         if np.shape(ours) != np.shape(theirs):
             found = None  # no mistake changes a shape
         elif self.order:
             found = self._of_another_order(path, ours, theirs)
         elif inside or (not self.own and (gap or self._entered(path))):
-            levels = (some for l in self._places(path) for some in (self._level(l), self._norms(l, path)))
+            levels = (some for l in self._places(path) for some in (self._level(l), self._alone(l, path)))
             found = self._nonlocal(path, ours, theirs, levels)
             if found and not dict(found.mistakes).items() <= self.adopted.items():
                 self.adopted |= dict(found.mistakes)
                 self._alike[found.mistakes] = found.alike
         else:
-            firsts = 12 if len(self.x) > FEW[1] else None
+            firsts = 12 if len(self.given.x) + len(self.given.z) > FEW[1] else None
             found = self._search(path, self._again, ours, theirs, [self._level(0)], firsts=firsts, fitted=FITTED)
         if found:
             return Finding(path, error, self.allowed(path), found.mistakes, found.remaining, found.alike, since=gap)
@@ -206,16 +207,17 @@ class Lockstep:
 
     def _about(self, path: str, ours: Array, theirs: Array) -> str:
         """What the difference looks like, beside what the line adds something to."""
-        step, X, base, heads = parse(path), self._comparison.base(path), None, None
-        label, l = step.steps[0].label, step.layer - 1
+        line, X, base, heads = line_at(path), self._comparison.base(path), None, None
+        theta, l = self.model.theta, parse(path).layer - 1
         if X is not None:
-            base = Base(X, "X", "what the line adds")
-        elif label in BETA and len(step.steps) == 1 and not step.name:
-            beta = getattr(self.theta, BETA[label])
-            column = (beta if label == "10" else beta[l])[:, None]
+            base = Base(X, line.stream, "what the line adds")
+        elif line.norm and is_line(path):
+            beta = getattr(theta, line.norm[1])
+            column = (beta[l] if line.layers else beta)[:, None]
             base = Base(column + np.zeros_like(ours), "beta", "what beta is added to")
-        if X is not None and label == "6":
-            heads = Heads(self.theta.W[l].W_o, self.theta.W[l].b_o, self.config.H)
+        if X is not None and line.heads:
+            W = getattr(theta, line.heads)[l]
+            heads = Heads(W.W_o, W.b_o, self.model.config.H)
         return describe(ours, theirs, base, heads, self.allowed(path))
 
     def _entered(self, path: str) -> bool:
@@ -230,10 +232,10 @@ class Lockstep:
                 one = ((order, 0),)
                 yield Explanation(one + found.mistakes, found.remaining, tuple(one + more for more in found.alike))
 
-        alone = [found for order in ORDER for found in tried_with(order, [()])]
+        alone = [found for order in self.known.order for found in tried_with(order, [()])]
         if alone:
             return min(alone, key=lambda found: found.remaining)
-        return next((found for order in ORDER for found in tried_with(order, self._level(0))), None)
+        return next((found for order in self.known.order for found in tried_with(order, self._level(0))), None)
 
     def _nonlocal(
         self,
@@ -245,26 +247,29 @@ class Lockstep:
         firsts: int = 4,
     ) -> Explanation | None:
         """Mistakes since the last value that was seen: what explains the first tokens is tried on all of them."""
-        replay = partial(Replay, path, theta=self.theta, config=self.config, adopted=self.adopted, order=order)
+        config = self.model.config
+        replay = partial(Replay, path, theta=self.model.theta, config=config, adopted=self.adopted, order=order)
         if self.adopted and not order:
-            usual = replay(self.seen, self.x)
+            usual = replay(self.seen, self.given)
             if known := self._adopted(path, usual, theirs):
                 return known
             ours = usual({})
-        levels, plain = list(levels), not any("/" in p for p in (path, *self.seen))
+        x, levels = self.given.x, list(levels)
+        plain = self._causal(path) and not any("/" in p for p in (path, *self.seen))
 
         def of_first(few: int) -> Replay:
-            return replay({p: value[:, :few] for p, value in self.seen.items() if np.ndim(value) == 2}, self.x[:few])
+            first = {p: v if line_at(p).side == "z" else v[:, :few] for p, v in self.seen.items() if np.ndim(v) == 2}
+            return replay(first, self.given.first(few))
 
-        early = of_first(EARLY) if plain and len(self.x) > 2 * EARLY else None
+        early = of_first(EARLY) if plain and len(x) > 2 * EARLY else None
         search = partial(self._search, path, firsts=firsts, early=early)
-        for few in (n for n in FEW if plain and n < len(self.x) / 2):
+        for few in (n for n in FEW if plain and n < len(x) / 2):
             compute = of_first(few)
             if self._comparison.error(path, ours[:, :few], theirs[:, :few]) > self.allowed(path):
                 first = search(compute, ours[:, :few], theirs[:, :few], levels)
                 levels = [[first.mistakes, *first.alike], *levels] if first else levels
                 break
-        return search(replay(self.seen, self.x), ours, theirs, levels)
+        return search(replay(self.seen, self.given), ours, theirs, levels)
 
     def _adopted(self, path: str, replay: Replay, theirs: Array) -> Explanation | None:
         """What is known to be wrong, where that explains this value as well: the mistakes that change it."""
@@ -286,12 +291,20 @@ class Lockstep:
         self, path: str, compute: Compute, ours: Array, theirs: Array, levels: Iterable[list[Mistakes]], **how: Any
     ) -> Explanation | None:
         error, bound = partial(self._comparison.error, path), self.allowed(path)
-        logs = path == "10.11" and bool(theirs.min() > 0)
+        logs = self._probable(path) and bool(theirs.min() > 0)
         return Search(compute, error, ours, theirs, bound, levels, logs, **how).explanation()
+
+    def _probable(self, path: str) -> bool:
+        """Whether a value is the last one, and of probabilities."""
+        return path == self.model.output and self.model.probable
+
+    def _causal(self, path: str) -> bool:
+        """Whether the first tokens of a value are what they would be without the others."""
+        return line_at(path).side == "x" and number_of(self.model.config) != "9"
 
     def _places(self, path: str) -> list[int]:
         """Where a mistake before a value may be: everywhere, in the layers only, in one layer."""
-        return [0, *([] if parse(path).layer else [LAYERS]), *range(1, self.config.L + 1)]
+        return [0, *([] if parse(path).layer else [LAYERS]), *range(1, self.model.layers + 1)]
 
     def _level(self, layer: int) -> list[Mistakes]:
         """The mistakes of lines that have been computed there; in the layers only: of lines that are outside too."""
@@ -299,19 +312,20 @@ class Lockstep:
         numbered = (m for finding in self.findings for m, _ in finding.mistakes if m.having)
         possible = (
             m
-            for m in dict.fromkeys((*MISTAKES, *numbered))
+            for m in dict.fromkeys((*self.known.mistakes, *numbered))
             if any(n in self._run and needed <= self._run[n] for n in m.changes)
         )
         return [((m, layer),) for m in possible]
 
-    def _norms(self, layer: int, path: str) -> list[Mistakes]:
-        """The mistakes of one of the norms that were computed there since the last value that was seen, if several."""
-        since = [line for line in (*self._comparison.unseen, parse(path)) if layer in (0, line.layer)]
-        lines = {f"10.{line.steps[0].label}" for line in since}
-        acting = [m for m in NORMS if m.within in lines and m.changes.keys() & self._run.keys()]
-        return [((m, layer),) for m in acting] if len({m.within for m in acting}) > 1 else []
+    def _alone(self, layer: int, path: str) -> list[Mistakes]:
+        """The mistakes of one line alone, of several that were computed there since the last value that was seen."""
+        since = [line for line in (*self._comparison.gap(path), parse(path)) if layer in (0, line.layer)]
+        lines = {line_at(str(line)).name for line in since}
+        acting = [m for m in self.known.alone if (m.within or m.line) in lines and m.changes.keys() & self._run.keys()]
+        return [((m, layer),) for m in acting] if len({m.within or m.line for m in acting}) > 1 else []
 
 
-def value_lines(config: DTransformerConfig) -> list[str]:
-    """The lines of Algorithm 10 that compute a value in this model: no loop, no dropout, and 3a only where it is."""
-    return [n for n in read().lines(10) if n not in ("4", "3b") and (n != "3a" or config.embedding_norm)]
+def _shown_apart(lines: Sequence[Line]) -> tuple[str, ...]:
+    """The labels of lines, without lengths, and without vectors where the matrix of them is among the lines."""
+    columns = {line.side for line in lines if line.stream and not (line.adds or line.norm)}
+    return tuple(dict.fromkeys(n.label for n in lines if not (n.side in columns and (n.counts or n.members))))

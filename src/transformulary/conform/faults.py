@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from transformulary.conform.allowance import EXACT
 from transformulary.conform.diagnosis import Finding
-from transformulary.conform.mistakes import BY_KEY, Mistake
+from transformulary.conform.mistakes import BY_KEY, Mistake, is_whole
 from transformulary.conform.projection import OUTSIDE, Projection, Suspicion
 from transformulary.conform.search import Mistakes
+from transformulary.oracle.lines import line_at
 from transformulary.oracle.path import parse
 from transformulary.oracle.watch import LAYERS
-from transformulary.paper import DTransformerConfig
+from transformulary.oracle.whole import layers_of, number_of
+from transformulary.paper import Config
 
 #: An error of so many times what rounding may do is clear: then the same mistake in other layers would show.
 CLEAR = 10.0
@@ -48,7 +50,7 @@ class Fault:
         return f"{head}: {self.says}{other}."
 
 
-def faults_of(findings: Sequence[Finding], c: DTransformerConfig) -> tuple[Fault, ...]:
+def faults_of(findings: Sequence[Finding], c: Config) -> tuple[Fault, ...]:
     """Every mistake once, with where it is; then what no known mistake explains."""
     of: dict[str, list[tuple[Mistake, Finding, int]]] = {}
     unexplained = []
@@ -58,7 +60,7 @@ def faults_of(findings: Sequence[Finding], c: DTransformerConfig) -> tuple[Fault
             of.setdefault(mistake.key, []).append((mistake, finding, layer or own))
         if not finding.mistakes:
             unexplained.append(finding)
-    return (*(_known(entries, c) for entries in of.values()), *_unknown(unexplained, c.L))
+    return (*(_known(entries, c) for entries in of.values()), *_unknown(unexplained, layers_of(c)))
 
 
 def hidden_faults(projections: Iterable[Projection], findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
@@ -76,11 +78,10 @@ def hidden_faults(projections: Iterable[Projection], findings: Sequence[Finding]
 
 def _hidden(group: list[Suspicion], L: int, others: tuple[str, ...]) -> Fault:
     mistake, weakest = group[0].mistake, max(group, key=lambda s: s.deviation / s.coefficient)
-    number, _, label = mistake.line.partition(".")
     sure = f"{weakest.coefficient:.2f} of it is there, give or take {weakest.deviation:.2f}"
     says = f"{mistake.says} (hidden in the rounding of single values: {sure}){ROUGHLY if mistake.having else ''}"
     where = _where({s.layer for s in group}, L)
-    return Fault(mistake.key, f"Algorithm {number}, line {label}", where, says, 0.0, 0.0, (), others)
+    return Fault(mistake.key, _head(mistake), where, says, 0.0, 0.0, (), others)
 
 
 def invisible_in(projections: Iterable[Projection]) -> tuple[str, ...]:
@@ -127,10 +128,13 @@ def _instead(mistake: Mistake, f: Finding) -> set[str]:
     return {m.says if m.key != mistake.key else f"the same in {_where({at}, 0)} alone" for m, at in others}
 
 
-def _known(entries: list[tuple[Mistake, Finding, int]], c: DTransformerConfig) -> Fault:
+def _known(entries: list[tuple[Mistake, Finding, int]], c: Config) -> Fault:
     mistake, findings = entries[0][0], [finding for _, finding, _ in entries]
-    number, _, label = mistake.line.partition(".")
-    where = _seen_in([_place(entry, mistake) for entry in entries], c.L)
+    places = [_place(entry, mistake) for entry in entries]
+    head = _head(mistake, {label for label, _ in places})
+    if mistake.lines:
+        places = [("", layer) for _, layer in places]
+    where = _seen_in(places, _layers(findings, c), number_of(c))
     if where and "every layer" not in where and any(EXACT < f.allowed > f.error / CLEAR for f in findings):
         where = f"at least {where if where.startswith('in ') else f'in {where}'}"
     others = tuple(sorted(set.intersection(*(_instead(mistake, f) for f in findings))))
@@ -141,35 +145,45 @@ def _known(entries: list[tuple[Mistake, Finding, int]], c: DTransformerConfig) -
     if mistake.having and remaining > EXACT:
         says += ROUGHLY
     return Fault(
-        mistake.key, f"Algorithm {number}, line {label}", where, says, max(f.error for f in findings),
+        mistake.key, head, where, says, max(f.error for f in findings),
         remaining, tuple(f.path for f in findings), others,
     )  # fmt: skip
 
 
+def _head(mistake: Mistake, seen: Collection[str] = ()) -> str:
+    """The algorithm and the line to look at; the lines where it was seen, of a mistake that is made in several."""
+    number, _, label = mistake.line.partition(".")
+    every = [line.partition(".")[2] for line in mistake.lines]
+    return f"Algorithm {number}, {_lines([label for label in every if label in seen] or every or [label])}"
+
+
+def _layers(findings: Sequence[Finding], c: Config) -> int:
+    """How many layers the lines have at which something was found."""
+    counted = {line_at(f.path).layers for f in findings} - {""}
+    return max((int(getattr(c, size)) for size in counted), default=layers_of(c))
+
+
 def _place(entry: tuple[Mistake, Finding, int], mistake: Mistake) -> tuple[str, int]:
-    """(line of Algorithm 10, layer; 0 = every layer or none) where a mistake was found."""
+    """(line of the whole algorithm, layer; 0 = every layer or none) where a mistake was found."""
     _, finding, layer = entry
-    step = parse(finding.path).steps[0]
-    if mistake.line.startswith("10."):
+    if mistake.lines and not finding.since:
+        return line_at(finding.path).label, layer if line_at(finding.path).layers else OUTSIDE
+    if is_whole(mistake.line):
         return "", layer if mistake.layered else OUTSIDE
     if mistake.within:
-        return mistake.within.removeprefix("10."), layer if mistake.layered else OUTSIDE
-    return ("" if finding.since else step.label), layer if step.label in (
-        "5",
-        "6",
-        "7",
-        "8",
-    ) or finding.since else OUTSIDE
+        return mistake.within.partition(".")[2], layer if mistake.layered else OUTSIDE
+    line = line_at(finding.path)
+    return "" if finding.since else line.label, layer if line.layers or finding.since else OUTSIDE
 
 
-def _seen_in(places: Sequence[tuple[str, int]], L: int) -> str:
+def _seen_in(places: Sequence[tuple[str, int]], L: int, number: str) -> str:
     """The lines and layers of `_place`: a line that is in no layer stands apart from those of some layers."""
     where = _where({layer for _, layer in places}, L)
     inside, outside = ({line for line, layer in places if line and (layer == OUTSIDE) == out} for out in (False, True))
     if inside and outside and "every layer" not in where:
-        return f"in {_lines(inside)}, {where}, and {_lines(outside)} of Algorithm 10"
+        return f"in {_lines(inside)}, {where}, and {_lines(outside)} of Algorithm {number}"
     lines = inside | outside
-    return ", ".join(filter(None, (f"in {_lines(lines)} of Algorithm 10" if lines else "", where)))
+    return ", ".join(filter(None, (f"in {_lines(lines)} of Algorithm {number}" if lines else "", where)))
 
 
 def _lines(labels: Iterable[str]) -> str:

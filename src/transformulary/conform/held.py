@@ -21,7 +21,7 @@ from transformulary.conform.diagnosis import Finding, Lockstep
 from transformulary.conform.faults import Fault
 from transformulary.conform.reference import Reference
 from transformulary.conform.weights import Match, reference_tensors, sentences
-from transformulary.paper import DTransformerConfig
+from transformulary.paper import Config, DTransformerConfig, Read
 
 Array = NDArray[Any]
 #: How programs call what the paper tells apart by a last letter.
@@ -46,10 +46,10 @@ class _Errors(Lockstep):
 
 
 def adopted(
-    c: Candidate, matches: Sequence[Match], ref: Reference, x: Sequence[int], allowed: Callable[[str], float]
+    c: Candidate, matches: Sequence[Match], ref: Reference, x: Read, allowed: Callable[[str], float]
 ) -> tuple[Reference, list[Fault], dict[str, float]]:
     """(the reference with what the candidate holds instead, as its lines prove; what that is; the errors without)."""
-    found = list(held(matches, {**c.buffers, **c.weights}, ref))
+    found = list(held(matches, {**c.buffers, **c.weights}, ref)) if isinstance(ref.config, DTransformerConfig) else []
     if not found:
         return ref, [], {}
 
@@ -91,7 +91,7 @@ def _laid(ours: Array, theirs: Array) -> Array:
 
 
 def _outputs(
-    matches: Sequence[Match], theirs: Mapping[str, Array], ours: Mapping[str, Array], c: DTransformerConfig
+    matches: Sequence[Match], theirs: Mapping[str, Array], ours: Mapping[str, Array], c: Config
 ) -> Iterator[Held]:
     """An unembedding that is another matrix, a bias that the model lacks."""
     for m in matches:

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from transformulary.conform.allowance import Allowance
-from transformulary.conform.compared import INCREMENTS, added_error, error_of, matrix
-from transformulary.conform.diagnosis import value_lines
+from transformulary.conform.compared import added_error, error_of, matrix
 from transformulary.errors import ConfigError
 from transformulary.nn import DTransformer, evaluating
 from transformulary.oracle import Theta, softmax, watched
+from transformulary.oracle.lines import line_at
 from transformulary.oracle.path import parse
+from transformulary.oracle.whole import lines as lines_that_compute
 from transformulary.paper import DTransformerConfig
 
 Array = NDArray[np.float64]
@@ -145,9 +146,9 @@ def lockstep(
     seen: Mapping[str, Array], config: DTransformerConfig, x: Sequence[int], theta: Theta, allowed: Allowed
 ) -> Report:
     """Run Algorithm 10 on x; where a value was seen, compare and go on with what was seen."""
-    lines = {label: Line(label) for label in value_lines(config)}
+    lines = {line.label: Line(line.label) for line in lines_that_compute(config)}
     bound = allowed if callable(allowed) else lambda path: allowed
-    stream: list[Array] = []  # theirs, after lines 3, 3a, 6 and 8
+    stream: list[Array] = []  # theirs, after each line that sets X
 
     def hook(path: str, ours: Any) -> Any:
         if not re.fullmatch(r"10\.\w+(\[l=\d+\])?", path):
@@ -160,9 +161,9 @@ def lockstep(
             return ours
         theirs = seen[path]
         lines[label].add(path, error_of(matrix(ours), theirs), bound(path))
-        if label in INCREMENTS:
+        if line_at(path).adds:
             lines[label].add(path, added_error(ours, theirs, stream[-1]), bound(path))
-        if label in INCREMENTS | {"3", "3a"}:
+        if line_at(path).stream:
             stream.append(theirs)
         return list(theirs.T) if label == "2" else theirs
 

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transformulary.conform.compared import INCREMENTS, STREAM, error_of
+from transformulary.conform.compared import error_of, is_line
 from transformulary.conform.notes import DIFFERS, Note
 from transformulary.conform.replay import Replay
 from transformulary.conform.search import tried
+from transformulary.oracle.lines import line_at
 from transformulary.oracle.path import line_of, parse
-from transformulary.oracle.theta import Theta
 from transformulary.oracle.watch import nothing, watched
-from transformulary.paper import DTransformerConfig
+from transformulary.oracle.whole import Model
+from transformulary.paper import Read
 
 Array = NDArray[Any]
 
@@ -31,33 +32,31 @@ FAR = 3.0
 NEAR = 0.1
 
 
-def misplaced(
-    seen: Mapping[str, Array], config: DTransformerConfig, x: Sequence[int], theta: Theta, allowed: float
-) -> tuple[tuple[str, ...], float]:
-    """The lines of Algorithm 10 at which something else is shown, and the error of the whole run's last line.
+def misplaced(seen: Mapping[str, Array], model: Model, given: Read, allowed: float) -> tuple[tuple[str, ...], float]:
+    """The lines at which something else is shown, and the error of the whole run's last line.
 
     Args:
         seen: path -> their value.
-        allowed: the error that counts as agreement at line 11 of a whole run; if it does not agree, nothing is said.
+        allowed: the error that counts as agreement at the last line of a whole run; if it does not agree, nothing is
+            said.
     """
+    last = model.output
 
-    def error(given: Mapping[str, Array]) -> float:
-        value = tried(Replay("10.11", given, x, theta, config, {}), {})
-        return float("inf") if value is None else error_of(value, seen["10.11"])
+    def error(shown: Mapping[str, Array]) -> float:
+        value = tried(Replay(last, shown, given, model.theta, model.config, {}), {})
+        return float("inf") if value is None else error_of(value, seen[last])
 
-    lines = [path for path in seen if path != "10.11" and not re.search("[/:]", path)]
-    if "10.11" not in seen or not lines or (whole := error({})) > allowed:
+    lines = [path for path in seen if path != last and is_line(path)]
+    if last not in seen or not lines or (whole := error({})) > allowed:
         return (), float("inf")
     errors = {path: error({path: seen[path]}) for path in lines}
     wrong = {line_of(path) for path in lines if errors[path] > FAR * allowed}
     return tuple(path for path in lines if line_of(path) in wrong and errors[path] > allowed), whole
 
 
-def note(
-    seen: Mapping[str, Array], wrong: Sequence[str], error: float, x: Sequence[int], theta: Theta, c: DTransformerConfig
-) -> Note:
+def note(seen: Mapping[str, Array], wrong: Sequence[str], error: float, model: Model, given: Read) -> Note:
     """What is shown at the wrong places, as far as the oracle has such a value."""
-    values = _values(x, theta, c)
+    values = _values(model, given)
     said: dict[str, str] = {}
     for path in wrong:
         near = min(((error_of(value, seen[path]), what) for what, value in values.items()), default=(np.inf, ("", 0)))
@@ -73,8 +72,8 @@ def note(
     )  # fmt: skip
 
 
-def _values(x: Sequence[int], theta: Theta, c: DTransformerConfig) -> dict[tuple[str, int], Array]:
-    """(what, layer) -> what the oracle computes there: each line, and what lines 6 and 8 add to X."""
+def _values(model: Model, given: Read) -> dict[tuple[str, int], Array]:
+    """(what, layer) -> what the oracle computes there: each line, and what lines add to X."""
     lines: dict[str, Array] = {}
 
     def keep(path: str, value: Any) -> Any:
@@ -82,16 +81,16 @@ def _values(x: Sequence[int], theta: Theta, c: DTransformerConfig) -> dict[tuple
             lines[path] = value
         return value
 
-    watched(keep, nothing).DTransformer(list(x), theta, c)
+    model.run(watched(keep, nothing), given)
     return dict(_named(lines))
 
 
 def _named(lines: Mapping[str, Array]) -> Iterator[tuple[tuple[str, int], Array]]:
-    stream: Array = np.zeros(())
+    streams: dict[str, Array] = {}
     for path, value in lines.items():
-        label, layer = parse(path).steps[0].label, parse(path).layer
-        yield (f"line {label}", layer), value
-        if label in INCREMENTS:
-            yield (f"what line {label} adds to X", layer), value - stream
-        if label in STREAM:
-            stream = value
+        line, layer = line_at(path), parse(path).layer
+        yield (f"line {line.label}", layer), value
+        if line.adds:
+            yield (f"what line {line.label} adds to {line.stream}", layer), value - streams[line.stream]
+        if line.stream:
+            streams[line.stream] = value

@@ -68,6 +68,7 @@ def _sum(change: Array, residual: Array, noise: Array) -> _Sum:
     The variance is the largest that three assumptions give: rounding is alike in all numbers; it is independent in
     each, of the size that it has there; or it goes together within a token, by a pattern that any token may have.
     """
+    change, residual, noise = (np.reshape(value, (len(value), -1)) for value in (change, residual, noise))
     squares, of_token = noise * noise, np.sqrt((noise * noise).mean(0))
     weight = 1 / float(squares.mean())
     together = ((noise / np.where(of_token, of_token, 1.0)).T @ change) * of_token

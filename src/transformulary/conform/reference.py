@@ -12,12 +12,19 @@ import torch
 from transformulary.conform.theta import theta_of
 from transformulary.errors import CheckpointError
 from transformulary.formats import describe, open_source, theta_source
-from transformulary.models import save
-from transformulary.nn import DTransformer
-from transformulary.oracle import Theta, theta_from
+from transformulary.models import MODELS, save
+from transformulary.nn import Transformer
+from transformulary.oracle import Theta
 from transformulary.oracle.rulings import damaged
-from transformulary.paper import DTransformerConfig
-from transformulary.tokens import load_tokenizer
+from transformulary.oracle.whole import Model, theta_with
+from transformulary.paper import (
+    Config,
+    DTransformerConfig,
+    EDTransformerConfig,
+    ETransformerConfig,
+    PreEDTransformerConfig,
+)
+from transformulary.tokens import load_tokenizer, start_token
 
 
 @dataclass(frozen=True)
@@ -26,14 +33,21 @@ class Reference:
 
     folder  where its files are, or the one GGUF file that it is; None for a preset
     model   the same as a fast model, for `save`
+    start   the id that begins what an encoder-decoder writes, if that is known
     """
 
     name: str
-    config: DTransformerConfig
+    config: Config
     theta: Theta
     tokenizer: Any = None
     folder: Path | None = None
     model: Any = None
+    start: int | None = None
+
+    @property
+    def whole(self) -> Model:
+        """The model that the oracle runs."""
+        return Model(self.config, self.theta)
 
     def save(self, folder: Path) -> None:
         """Write its checkpoint, in a published format where there is one, in float64."""
@@ -42,7 +56,7 @@ class Reference:
 
 _LACKING = frozenset({"b_q", "b_k", "b_v", "b_o", "b_mlp1", "b_mlp2", "b_mlp3", "b_u"})
 #: Tiny models with random parameters, for what needs no checkpoint: no two sizes are equal by chance.
-PRESETS: dict[str, DTransformerConfig] = {
+PRESETS: dict[str, Config] = {
     "paper": DTransformerConfig(N_V=37, ell_max=24, L=2, H=2, d_e=12, d_mlp=20),
     "gpt2": DTransformerConfig(
         N_V=37, ell_max=24, L=2, H=2, d_e=12, d_mlp=20, eps=1e-5, activation="gelu_tanh", tied=True,
@@ -51,6 +65,20 @@ PRESETS: dict[str, DTransformerConfig] = {
     "llama": DTransformerConfig(
         N_V=37, ell_max=24, L=2, H=4, H_kv=2, d_e=24, d_mlp=20, eps=1e-6, norm="rms_norm", activation="silu",
         mlp="gated", positions="rotary", absent=_LACKING,
+    ),
+    "transformer": EDTransformerConfig(N_V=37, ell_max=24, L_enc=2, L_dec=3, H=2, d_e=12, d_mlp=20),
+    "bert": ETransformerConfig(
+        N_V=37, ell_max=24, L=2, H=2, d_e=12, d_mlp=20, eps=1e-12, embedding_norm=True, segments=2, tied=True,
+        absent=frozenset(),
+    ),
+    "marian": EDTransformerConfig(
+        N_V=37, ell_max=24, L_enc=2, L_dec=3, H=2, d_e=12, d_mlp=20, eps=1e-5, activation="silu", tied=True,
+        positions="sinusoid_halves", embedding_scale="sqrt", absent=frozenset(),
+    ),
+    "t5": PreEDTransformerConfig(
+        N_V=37, ell_max=24, L_enc=2, L_dec=3, H=3, d_e=12, d_attn=5, d_mlp=20, eps=1e-6, norm="rms_norm", tied=True,
+        positions="bucketed", scale="none", unembedding_scale="sqrt",
+        absent=_LACKING | {f"b_mlp{k}" for k in range(4, 7)},
     ),
 }  # fmt: skip
 
@@ -77,22 +105,22 @@ def reference(against: Any, seed: int = 0) -> Reference:
             raise
         raise CheckpointError(f"{error} Without a checkpoint, take one of {', '.join(PRESETS)}.") from None
     described = describe(source)
-    config, (_, array) = described.decoder, theta_source(source)
-    theta = theta_from(config, array)
+    config, (_, array) = described.config, theta_source(source)
+    theta = theta_with(config, array, described.gives)
     if strange := next((name for name, numbers in theta.items() if not np.isfinite(numbers).all()), ""):
         raise CheckpointError(f"{against}: {damaged(strange)}")
     tokenizer = load_tokenizer(described)
     folder = source.path if source.path.suffix == ".gguf" else source.folder
-    return Reference(str(against), config, theta, tokenizer, folder)
+    return Reference(str(against), config, theta, tokenizer, folder, start=start_token(described))
 
 
-def random_model(config: DTransformerConfig, seed: int = 0) -> DTransformer:
+def random_model(config: Config, seed: int = 0) -> Transformer:
     """A fast model in float64 with normal parameters of deviation 0.3; the gammas have mean 1.
 
     All are numbers of float32: a model that holds them so, and is made `double()` after, has these very ones.
     """
     generator = torch.Generator().manual_seed(seed)
-    model = DTransformer(config).double().eval()
+    model = MODELS["tokens" if isinstance(config, ETransformerConfig) else type(config)](config).double().eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             scale = float("norm" in name and name.endswith("weight"))

@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transformulary.conform.compared import matrix
+from transformulary.conform.compared import is_line, matrix
 from transformulary.conform.mistakes import NAMES, Mistake, acts_at
 from transformulary.errors import AlgorithmError
+from transformulary.oracle.lines import line_at
 from transformulary.oracle.path import parse
 from transformulary.oracle.theta import Theta
 from transformulary.oracle.watch import Watch, holds, nothing
-from transformulary.paper import DTransformerConfig
+from transformulary.oracle.whole import Model
+from transformulary.paper import Config, Read
 
 Array = NDArray[Any]
 
@@ -57,23 +59,23 @@ class Replay:
         self,
         path: str,
         seen: Mapping[str, Array],
-        x: Sequence[int],
+        x: Read | Sequence[int],
         theta: Theta,
-        config: DTransformerConfig,
+        config: Config,
         adopted: Mapping[Mistake, int],
         order: tuple[Mistake, ...] = (),
     ) -> None:
-        self.path, self.seen, self.run = path, seen, (list(x), theta, config)
+        self.path, self.seen, self.given = path, seen, Read.of(x)
+        self._model, self._checked = Model(config, theta), True
         self.adopted = adopted
         within = any("/" in p for p in (path, *seen))
         self._watch = Watch(self._hook, NAMES, None if within else nothing, order)
-        self._compute = self._watch.algorithms.DTransformer  # which looks at what it is given
         self._lines: dict[str, Any] = {}  # line -> the value that the run without a further mistake goes on with
         self._kept = self._lines  # of the run that goes on
         self._value({}, {})
         self._kept = {}
         self._beside: tuple[Mapping[Mistake, int], dict[str, Any]] = {}, self._lines  # mistakes -> their run's lines
-        self._compute = self._compute.__wrapped__  # the same is given each time
+        self._checked = False  # the same is given each time
 
     def __call__(self, on: Mapping[Mistake, int]) -> Array:
         places = list(on.items())
@@ -98,7 +100,7 @@ class Replay:
     def _value(self, on: Mapping[Mistake, int], given: Mapping[str, Any]) -> Array:
         self._watch.on, self._watch.given = {**self.adopted, **on}, given
         try:
-            self._compute(*self.run)
+            self._model.run(self._watch.algorithms, self.given, self._checked)
         except Stop as stop:
             return np.asarray(matrix(stop.value))
         raise AlgorithmError(f"{self.path} is not computed with these mistakes.")
@@ -108,12 +110,12 @@ class Replay:
             raise Stop(value)
         if path in self.seen:
             value = list(self.seen[path].T) if isinstance(value, list) else self.seen[path]
-        if "/" not in path and ":" not in path and "t=" not in path:
+        if is_line(path) and "t=" not in path:
             self._kept[path] = value
         return value
 
 
 def _touched(path: str, on: Mapping[Mistake, int]) -> bool:
-    """Whether one of the mistakes acts at this line of Algorithm 10, in this layer."""
-    layer, label = parse(path).layer, parse(path).steps[0].label
-    return any((where == OFF or holds(where, layer)) and acts_at(mistake, label) for mistake, where in on.items())
+    """Whether one of the mistakes acts at this line, in this layer."""
+    layer, line = parse(path).layer, line_at(path)
+    return any((where == OFF or holds(where, layer)) and acts_at(mistake, line) for mistake, where in on.items())

@@ -11,15 +11,9 @@ from typing import Any
 from transformulary.conform.compared import told
 from transformulary.conform.faults import Fault
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
+from transformulary.conform.titles import title_of
 from transformulary.oracle.path import line_of
 
-#: What the lines of Algorithm 10 are, for a reader who does not have the paper at hand.
-TITLES = {
-    "10.1": "length", "10.2": "embedding", "10.3": "embedding, X", "10.3a": "norm of the embedding",
-    "10.5": "norm before attention", "10.6": "X + attention", "10.6/5.2": "attention, one head",
-    "10.6/5.3": "heads joined", "10.7": "norm before the MLP", "10.8": "X + MLP", "10.10": "final norm",
-    "10.11": "probabilities",
-}  # fmt: skip
 #: Notes of what was not seen that the answer repeats; the first only where no fault says it.
 CAVEATS = ("masks", "rounding")
 #: Where the first clause of what a note says ends.
@@ -61,8 +55,12 @@ class Report:
     unseen: tuple[str, ...] = field(default=())
     #: Known mistakes that cannot be told from rounding in this precision, on this input.
     invisible: tuple[str, ...] = ()
-    #: The token ids on which both ran.
+    #: What both read: the token ids of x, those of the context z, the segments.
     tokens: tuple[int, ...] = ()
+    context: tuple[int, ...] = ()
+    segments: tuple[int, ...] = ()
+    #: Of the algorithm whose lines they are.
+    number: str = "10"
 
     @property
     def agrees(self) -> bool:
@@ -90,7 +88,9 @@ class Report:
         caveats = CAVEATS[1:] if masks else CAVEATS
         said += [f"{n.kind.capitalize()}: {n.says}." for n in self.notes if n.kind in caveats and n.status == UNSEEN]
         if self.unseen:
-            said.append(f"Not seen by themselves: {_lines_of_10(self.unseen)}.")
+            several = "s" if len(self.unseen) > 1 else ""
+            of = f"line{several} {', '.join(self.unseen)} of Algorithm {self.number}"
+            said.append(f"Not seen by themselves: {of}.")
         if n := len(self.invisible):
             known = "1 known mistake, which" if n == 1 else f"{n} known mistakes, which"
             them = "it" if n == 1 else "them"
@@ -146,9 +146,10 @@ class Report:
 
     @property
     def _head(self) -> str:
-        return (
-            f"{self.candidate} against {self.against}: {self.ell} token{'s' if self.ell != 1 else ''}, {self.precision}"
+        of = (
+            f"{len(self.context)} and {self.ell} tokens" if self.context else f"{self.ell} token{'s' * (self.ell != 1)}"
         )
+        return f"{self.candidate} against {self.against}: {of}, {self.precision}"
 
     @property
     def _hidden(self) -> str:
@@ -162,7 +163,7 @@ class Report:
         first = [(n.kind, n.status, n.says) for n in self.notes if n.kind != "decoding"]
         last = [(n.kind, n.status, n.says) for n in self.notes if n.kind == "decoding"]
         rows = [row for row in self.rows if row.compared or whole]
-        return first + [(_title(row.line), row.status, _numbers(row)) for row in rows] + last
+        return first + [(title_of(row.line), row.status, _numbers(row)) for row in rows] + last
 
 
 def _numbers(row: Row) -> str:
@@ -173,15 +174,13 @@ def _numbers(row: Row) -> str:
     return f"{error}, allowed {row.allowed:.0e}" + (f", at {row.at}" if row.status == DIFFERS else "")
 
 
-def _title(line: str) -> str:
-    words = f" ({TITLES[line]})" if line in TITLES else ""
-    return f"line {line.removeprefix('10.')}{words}"
-
-
 def rows_of(
-    errors: Iterable[tuple[str, float, float]], unseen: Sequence[str], misshapen: Collection[str] = ()
+    errors: Iterable[tuple[str, float, float]],
+    unseen: Sequence[str],
+    misshapen: Collection[str] = (),
+    number: str = "10",
 ) -> tuple[Row, ...]:
-    """Rows from (path, error, allowed) of every value compared, and the lines of Algorithm 10 that were not seen.
+    """Rows from (path, error, allowed) of every value compared, and the lines of Algorithm `number` that were not seen.
 
     misshapen: the paths of values that have another shape than the oracle's
     """
@@ -194,17 +193,14 @@ def rows_of(
         error, allowed, at = (error, allowed, path) if worse or old is None else (old.error, old.allowed, old.at)
         status = status if told(error, allowed) else UNSEEN
         rows[line] = Row(line, status, (old.compared if old else 0) + 1, error, allowed, at, at in misshapen)
-    rows = {f"10.{label}": Row(f"10.{label}", UNSEEN) for label in unseen} | rows
+    names = [label if "." in label else f"{number}.{label}" for label in unseen]
+    rows = {name: Row(name, UNSEEN) for name in names} | rows
     return tuple(sorted(rows.values(), key=lambda row: _order(row.line)))
 
 
-def _order(line: str) -> list[tuple[int, str]]:
-    labels = [step.partition(".")[2] for step in line.partition(":")[0].split("/")]
-    return [(int(re.match(r"\d+", label)[0]), label) for label in labels]  # type: ignore[index]
-
-
-def _lines_of_10(labels: Sequence[str]) -> str:
-    return f"line{'s' if len(labels) > 1 else ''} {', '.join(labels)} of Algorithm 10"
+def _order(line: str) -> list[tuple[str, int, str]]:
+    steps = [step.partition(".") for step in line.partition(":")[0].split("/")]
+    return [(number, int(re.match(r"\d+", label)[0]), label) for number, _, label in steps]  # type: ignore[index]
 
 
 def _finite(value: Any) -> Any:

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from transformulary.formats import apart, member, place
+from transformulary.formats import ON_TOP, apart, member, place
 from transformulary.nn import Transformer
-from transformulary.oracle import Theta, theta_from
-from transformulary.paper import Config
+from transformulary.oracle import Theta
+from transformulary.oracle.whole import theta_with
+from transformulary.paper import Config, ETransformerConfig
 
 Array = NDArray[np.float64]
 
@@ -32,7 +33,10 @@ def as_theta(config: Config, tensors: Mapping[str, Tensor]) -> Theta:
     arrays = apart(config, arrays)
 
     def array(name: str, _: str) -> Array:
+        if name in ON_TOP:
+            return arrays[ON_TOP[name]]
         value: Array = member(config, name, arrays[place(config, name)[0]])
         return value
 
-    return theta_from(config, array)
+    top = isinstance(config, ETransformerConfig) and "W_f.weight" not in arrays
+    return theta_with(config, array, "tokens" if not top else "classes" if "W_c.weight" in arrays else "vectors")

@@ -2,8 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from operator import index
 from typing import Any
+
+from transformulary.conform.reference import Reference
+from transformulary.errors import TokenError
+from transformulary.paper import Read, TwoStacks
+from transformulary.tokens import Given, Reader
+
+#: How many tokens are compared, and of a context, where nobody says which; no other size of the tiny models is equal.
+ELL, ELL_Z = 11, 8
+
+
+def traced(index: Mapping[str, Any]) -> Given:
+    """What a folder that `trace` wrote was computed on, as its index says; nothing of another folder."""
+    return Given(tokens=index.get("tokens"), context_tokens=index.get("context"), segments=index.get("segments"))
+
+
+def what_is_read(ref: Reference, given: Given) -> Read:
+    """What to compare on: what is given, or a few ids that differ.  Raises TokenError."""
+    c, two = ref.config, isinstance(ref.config, TwoStacks)
+    for one, other in (("tokens", "text"), ("context_tokens", "context")):
+        if getattr(given, one) is not None and getattr(given, other) is not None:
+            raise TokenError(f"{one} and {other} were both given, and both say what is read: leave one out.")
+    tokens, context, segments = (_whole(given, name) for name in ("tokens", "context_tokens", "segments"))
+    given = replace(given, bos=False, tokens=tokens, context_tokens=context, segments=segments)
+    if given.tokens is None and given.text is None:
+        x = usual(c.N_V, min(ELL, c.ell_max), 3)
+        if given.segments is None and getattr(c, "segments", 0) > 1:
+            given = replace(given, segments=[2 * t // len(x) for t in range(len(x))])
+        given = replace(given, tokens=x)
+    if two and given.context_tokens is None and given.context is None:
+        given = replace(given, context_tokens=usual(c.N_V, min(ELL_Z, c.ell_max), 5))
+    read = Reader(c, ref.tokenizer, ref.start, ref.name).read(given)
+    for ids in (read.x, read.z) if two else (read.x,):
+        if strange := [v for v in ids if not 0 <= v < c.N_V]:
+            raise TokenError(f"id {strange[0]} is no token of {ref.name}: ids go from 0 to N_V - 1 = {c.N_V - 1}.")
+        if not ids or (len(ids) > c.ell_max and c.positions == "learned"):
+            raise TokenError(f"{len(ids)} tokens cannot be compared: {ref.name} reads 1 to ell_max = {c.ell_max}.")
+    if strange := [v for v in read.s if not 0 <= v < getattr(c, "segments", 0)]:
+        raise TokenError(
+            f"{strange[0]} is no segment of {ref.name}: they go from 0 to {getattr(c, 'segments', 0) - 1}."
+        )
+    return read
+
+
+def usual(N_V: int, ell: int, b: int) -> list[int]:
+    """Ids that differ."""
+    return [(7 * t * t + b * t + 1) % N_V for t in range(ell)]
+
+
+def _whole(given: Given, name: str) -> list[int] | None:
+    ids = getattr(given, name)
+    try:
+        return None if ids is None else [index(v) for v in ids]
+    except TypeError:
+        raise TokenError(f"{name} = {ids!r:.60} must be ids from 0, whole numbers such as [1, 2, 3].") from None
 
 
 def compare_ids(theirs: Sequence[int], ours: Sequence[int], tokenizer: Any = None, text: str = "") -> str:

@@ -19,7 +19,7 @@ from transformulary.conform.notes import AGREES, DIFFERS, NOTE, UNSEEN, Note
 from transformulary.oracle import Theta
 from transformulary.oracle.precision import rounded
 from transformulary.oracle.theta import Zero
-from transformulary.paper import DTransformerConfig
+from transformulary.paper import Config
 
 Array = NDArray[Any]
 
@@ -76,7 +76,7 @@ STATES = {"agrees": AGREES, "differs": DIFFERS, "not seen": UNSEEN, "arranged": 
 
 
 def compare_weights(
-    theirs: Mapping[str, Array], theta: Theta, config: DTransformerConfig, buffers: Mapping[str, Array] | None = None
+    theirs: Mapping[str, Array], theta: Theta, config: Config, buffers: Mapping[str, Array] | None = None
 ) -> list[Match]:
     """Every parameter of the reference and which of their tensors it is; then what else they have.
 
@@ -85,7 +85,7 @@ def compare_weights(
         buffers: tensors that may be parameters, and need not.
     """
     ours = dict(reference_tensors(theta, config))
-    joint = dict(_joint(ours, config))
+    joint = dict(_joint(ours))
     everything = {**(buffers or {}), **theirs}
     left = dict(everything)
     size = {name: float(np.linalg.norm(np.asarray(value, np.float64))) for name, value in left.items()}
@@ -130,7 +130,7 @@ def _as_they_hold(
     return as_one | {name: value for name, value in ours.items() if name not in done | parts}
 
 
-def _stray(name: str, value: Array, ours: Mapping[str, Array], config: DTransformerConfig) -> Match:
+def _stray(name: str, value: Array, ours: Mapping[str, Array], config: Config) -> Match:
     """What is said of a tensor of theirs that is none of ours."""
     if config.tied and sorted(value.shape) == sorted(ours["W_e"].shape):
         return Match("", name, "is not W_e, and this model ties them", "differs")
@@ -156,8 +156,10 @@ def _square(value: Array) -> bool:
     return value.ndim == 2 and value.shape[0] == value.shape[1]
 
 
-def arrangement(ours: Array, theirs: Array, name: str, config: DTransformerConfig) -> tuple[str, str] | None:
+def arrangement(ours: Array, theirs: Array, name: str, config: Config) -> tuple[str, str] | None:
     """(how, status) if two tensors hold the same numbers; None if they do not."""
+    if ours.size == theirs.size and 1 in (ours.ndim, theirs.ndim):  # a row, or a matrix row by row
+        theirs = theirs.reshape(ours.shape)
     if np.array_equal(ours, theirs):
         return "equal", "agrees"
     if theirs.ndim == 2 and np.array_equal(ours, theirs.T):
@@ -183,33 +185,36 @@ def _when_transposed(ours: Array) -> str:
     return "arranged" if _square(ours) else "agrees"
 
 
-def reference_tensors(theta: Theta, c: DTransformerConfig) -> Iterator[tuple[str, Array]]:
+def reference_tensors(theta: Theta, c: Config) -> Iterator[tuple[str, Array]]:
     """(name, array): the heads of one layer one below the other, as programs hold them."""
     for name, value in vars(theta).items():
-        if name == "W":
+        if isinstance(value, list) and isinstance(value[0], Theta):
             for l, W in enumerate(value, 1):
-                yield from _bundle(W, l)
+                yield from _bundle("" if name == "W" else f"{name}.", W, l)
+        elif name in ("B_enc", "B_dec"):
+            yield name, np.stack(value)
         elif isinstance(value, list):
             yield from ((f"{name}[{l}]", member) for l, member in enumerate(value, 1) if not isinstance(member, Zero))
         elif not isinstance(value, Zero) and not (c.tied and name == "W_u"):
-            yield name, value.T if name in ("W_e", "W_p") else value
+            yield name, value.T if name in ("W_e", "W_p", "W_s", "W_e_z", "W_p_z") else value
 
 
-def _bundle(W: Theta, l: int) -> Iterator[tuple[str, Array]]:
+def _bundle(prefix: str, W: Theta, l: int) -> Iterator[tuple[str, Array]]:
     for name, value in vars(W).items():
         if isinstance(value, list) and value and not isinstance(value[0], Zero):
-            yield f"{name}[{l}]", _stacked(value)
+            yield f"{prefix}{name}[{l}]", np.stack(value) if name == "B" else _stacked(value)
         elif isinstance(value, np.ndarray):
-            yield f"{name}[{l}]", value
+            yield f"{prefix}{name}[{l}]", value
 
 
-def _joint(ours: Mapping[str, Array], c: DTransformerConfig) -> Iterator[tuple[str, Array]]:
+def _joint(ours: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
     """W_q, W_k and W_v of a layer, and their biases, as one."""
-    for l in range(1, c.L + 1):
-        for kind in "Wb":
-            parts = [ours.get(f"{kind}_{q}[{l}]") for q in "qkv"]
+    for name in ours:
+        if found := re.fullmatch(r"(\w*\.)?([Wb])_q(\[\d+\])", name):
+            prefix, kind, layer = found.groups("")
+            parts = [ours.get(f"{prefix}{kind}_{q}{layer}") for q in "qkv"]
             if all(part is not None for part in parts):
-                yield f"{kind}_qkv[{l}]", _stacked([part for part in parts if part is not None])
+                yield f"{prefix}{kind}_qkv{layer}", _stacked([part for part in parts if part is not None])
 
 
 def _stacked(parts: Sequence[Array]) -> Array:
@@ -248,9 +253,9 @@ def _stored(ours: Array, precisions: tuple[str, ...]) -> Array:
     return np.asarray(reduce(rounded, precisions, np.asarray(ours, np.float64)))
 
 
-def _orders(name: str, ours: Array, c: DTransformerConfig) -> Iterator[tuple[str, Array]]:
+def _orders(name: str, ours: Array, c: Config) -> Iterator[tuple[str, Array]]:
     """(sentence, which of our rows stands in each of theirs)."""
-    kind = name.partition("[")[0]
+    kind = name.partition("[")[0].rpartition(".")[2]
     n = np.arange(len(ours))
     if kind.endswith("_qkv"):
         yield from _joint_orders(n, c)
@@ -272,7 +277,7 @@ def _orders(name: str, ours: Array, c: DTransformerConfig) -> Iterator[tuple[str
         )
 
 
-def _joint_orders(n: Array, c: DTransformerConfig) -> Iterator[tuple[str, Array]]:
+def _joint_orders(n: Array, c: Config) -> Iterator[tuple[str, Array]]:
     sizes = [c.H * c.d_attn, c.H_kv * c.d_attn, c.H_kv * c.d_mid]
     q, k, v = np.split(n, np.cumsum(sizes)[:-1])
     blocks = {"Q": q, "K": k, "V": v}

@@ -164,3 +164,28 @@ def _column(beta: Any) -> Any:
 
 def _with(W: Theta, **changed: Any) -> Theta:
     return Theta(**vars(W) | changed)
+
+
+def as_sinusoid(table: Any, kind: str, t: int, W_p: Any, c: Any) -> Array:
+    """Position t by another formula, of a model whose positions are sinusoids."""
+    if not c.positions.startswith("sinusoid") or c.positions == kind or c.d_e % 2 or c.d_e < 4:
+        raise AlgorithmError(f"positions are {c.positions}, and no other sinusoids.")
+    return np.asarray(table[kind](t, W_p, c))
+
+
+def only_bucketed(c: Any) -> bool:
+    """True, for a model that has buckets."""
+    if c.positions != "bucketed":
+        raise AlgorithmError(f"positions are {c.positions}, and have no buckets.")
+    return True
+
+
+def bucket_of(distance: int, both_ways: bool, most: float, buckets: int = 32) -> int:
+    """T5's bucket of a distance t_z - t_x, where those up to `most` are told apart, by so many buckets."""
+    own, first = (buckets // 2, buckets // 2 * (distance > 0)) if both_ways else (buckets, 0)
+    n, half = abs(distance) if both_ways else max(-distance, 0), own // 2
+    if n < half or most > 10**8:
+        return first + min(n, own - 1)
+    if most <= half:
+        raise AlgorithmError(f"{most} is no distance beyond the near ones.")
+    return first + min(half + int(np.log(n / half) / np.log(most / half) * (own - half)), own - 1)

@@ -5,6 +5,7 @@ Nothing here imports torch: configs and tensors are read without it, and tensors
 
 from transformulary.formats.folder import (
     FORMATS,
+    ON_TOP,
     READABLE,
     Described,
     assumed,
@@ -30,6 +31,7 @@ from transformulary.formats.users import named_format
 __all__ = [
     "FORMATS",
     "INDEX",
+    "ON_TOP",
     "READABLE",
     "READERS",
     "TIED",

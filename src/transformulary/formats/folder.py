@@ -40,6 +40,8 @@ FORMATS = (GPT2, GPT_NEO, LLAMA, MISTRAL, QWEN2, QWEN3, BERT, MARIAN, BART, T5, 
 READABLE = (*FORMATS, NANOGPT, GGUF_GPT2, GGUF_LLAMA)
 #: What a config calls the list of those tensors of which it depends whether they are there.
 STORED = "stored"
+#: What Algorithm 9c calls its parameters -> our tensors.
+ON_TOP = {"W_pool": "W_pool.weight", "b_pool": "W_pool.bias", "W_c": "W_c.weight", "b_c": "W_c.bias"}
 #: No size but the number of layers is larger.
 MOST_ELEMENTS = 10**9
 #: Formats near to these, and the line that we have no place for.
@@ -63,6 +65,11 @@ class Described:
     def head(self) -> Head | None:
         """What stands on top of the layers, where the format says that files differ in it."""
         return self.format.head(self.source.tensors)
+
+    @property
+    def gives(self) -> str:
+        """What the model gives: "tokens", or, of an encoder, also "classes" or "vectors"."""
+        return self.head.gives if self.head else "tokens"
 
     @property
     def decoder(self) -> DTransformerConfig:
@@ -248,7 +255,13 @@ def theta_stored(described: Described) -> Callable[[str, str], NDArray[Any]]:
     `oracle.lazy_theta` takes it.  Raises as `theta_source` does.
     """
     read = reader(described)
-    return lambda name, _: member(described.config, name, read(place(described.config, name)[0]))
+
+    def array(name: str, _: str) -> NDArray[Any]:
+        if name in ON_TOP:
+            return read(ON_TOP[name])
+        return member(described.config, name, read(place(described.config, name)[0]))  # type: ignore[no-any-return]
+
+    return array
 
 
 def reader(described: Described) -> Callable[[str], NDArray[Any]]:

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.oracle.rulings import damaged
-from transformulary.oracle.theta import Theta, theta_from
+from transformulary.oracle.theta import Theta
+from transformulary.oracle.whole import theta_with
 from transformulary.paper.config import Config
 from transformulary.paper.parameters import size
 
@@ -27,7 +28,7 @@ WIDE = frozenset({"N_V", "ell_max"})
 BLOCK = 2**25
 
 
-def lazy_theta(config: Config, array: Callable[[str, str], Any], block: int = BLOCK) -> Theta:
+def lazy_theta(config: Config, array: Callable[[str, str], Any], block: int = BLOCK, gives: str = "tokens") -> Theta:
     """The theta of a config, as `theta_from` makes it, but array(name, shape) is called when a line needs the numbers.
 
     Args:
@@ -37,6 +38,7 @@ def lazy_theta(config: Config, array: Callable[[str, str], Any], block: int = BL
         block: how many numbers of W_e, W_p, W_u are held as float64 at one time; those have a row or a column per
             token of the vocabulary or position, are taken as they are given (mapped from a file, say) and multiplied
             by blocks.  One block is bitwise the whole; several agree to rounding.
+        gives: tokens, classes or vectors (`oracle.whole.Model`).
 
     A parameter raises AlgorithmError when it is needed and has a number that is not finite.
     """
@@ -50,8 +52,10 @@ def lazy_theta(config: Config, array: Callable[[str, str], Any], block: int = BL
             raise damaged(name)
         return numbers
 
-    def parameter(name: str, shape: str) -> LazyArray:
+    def parameter(name: str, shape: str) -> LazyArray | Array:
         sizes = shape.split()
+        if "N_C" in sizes:  # which no config says; it is small
+            return _float64(finite(name, shape))
         dims = tuple(size(s, config) for s in sizes)
         if len(dims) == 1:
             return LazyArray(dims, cache(lambda: _float64(finite(name, shape))))
@@ -59,7 +63,7 @@ def lazy_theta(config: Config, array: Callable[[str, str], Any], block: int = BL
             return LazyArray(dims, held.one(name, name, lambda: _float64(finite(name, shape))))
         return LazyArray(dims, held.one("wide", name, lambda: finite(name, shape)), block)
 
-    return theta_from(config, parameter)
+    return theta_with(config, parameter, gives)
 
 
 class _Held:

@@ -51,9 +51,27 @@ AXES = {
     "6r.3": "d_e",
     "6r.3:sqrt": "",
     "7.*": "N_V",
+    **{f"{n}.{label}": "" for n, labels in (("8", "1 10"), ("8a", "1 11"), ("9", "1")) for label in labels.split()},
+    **{f"8.{label}": "d_e ell_z" for label in ["2", "3", "3a", "5", "6", "7", "8"]},
+    **{f"8a.{label}": "d_e ell_z" for label in ["2", "3", "3a", "5", "6", "7", "8", "10"]},
+    **{f"{n}.*": "d_e ell_x" for n in ("8", "8a")},
+    **{f"{line}:sqrt": "" for line in ("8.2", "8.11", "8a.2", "8a.12", "8a.23", "9.2", "10.2")},
+    **{f"{line}:*": "d_mlp ell_z" for line in ("8.7", "8a.8")},
+    **{f"{line}:W_mlp2": "d_e ell_z" for line in ("8.7", "8a.8")},
+    **{f"{line}:*": "d_mlp ell_x" for line in ("8.18", "8a.20")},
+    **{f"{line}:W_mlp4": "d_e ell_x" for line in ("8.18", "8a.20")},
+    **dict.fromkeys(("8.21", "8.21:*", "8a.23", "8a.23:*"), "N_V ell_x"),
+    "9.*": "d_e ell",
+    "9.7:*": "d_mlp ell",
+    "9.7:W_mlp2": "d_e ell",
+    "9.10": "d_f ell",
+    "9.11": "d_f ell",
+    "9.12": "N_V ell",
+    "9.12:*": "N_V ell",
+    "9c.1": "d_e",
+    "9c.2": "N_C",
     "10.1": "",
     "10.*": "d_e ell",
-    "10.2:sqrt": "",
     "10.8:*": "d_mlp ell",
     "10.8:W_mlp2": "d_e ell",
     "10.11": "N_V ell",
@@ -67,15 +85,22 @@ AXES = {
     "14.6": "ell",
     "14.6a": "ell_gen",
     "14.8": "ell_gen",
+    "15.*": "ell_x",
+    "15.2": "",
+    "15.4": "N_V ell_x",
+    **{f"15.{label}": "N_V" for label in ("5", "5a", "5b", "5c")},
+    "15.6": "",
+    "15.6:proportional": "N_V",
+    "15.7a": "",
 }
 #: The index of a member of a line -> the axes that one member lacks.
 LACKS = {"t": {"ell", "ell_x", "ell_z", "T"}, "t_x": {"ell_x"}, "t_z": {"ell_z"}, "i": {"d_attn/2", "d_e/2"}}
-#: The lines that norm vectors of d_attn numbers; elsewhere a norm has d_e.
-NARROW = {("4", "1a"), ("4", "2a")}
+#: The lines that norm vectors of another width than d_e.
+WIDTHS = {("4", "1a"): "d_attn", ("4", "2a"): "d_attn", ("9", "11"): "d_f"}
 
 
 def axes(path: str) -> list[str]:
-    """What the axes of the value at a path count, in the paper's names; Algorithms 1-7, 10 and 14, and what they call.
+    """What the axes of the value at a path count, in the paper's names; of all algorithms but those that train.
 
     ell_x counts the tokens that ask, ell_z those that are asked.  Raises KeyError for a line of another algorithm.
     """
@@ -83,8 +108,8 @@ def axes(path: str) -> list[str]:
     last = parsed.steps[-1]
     lacks = set[str]().union(*(LACKS.get(name, set()) for name, _ in last.indices))
     whole = _whole(last, parsed.name.partition(".")[0])
-    if any((step.number, step.label) in NARROW for step in parsed.steps[:-1]):
-        whole = whole.replace("d_e", "d_attn")
+    for step in parsed.steps[:-1]:
+        whole = whole.replace("d_e", WIDTHS.get((step.number, step.label), "d_e"))
     return [axis for axis in whole.split() if axis not in lacks]
 
 

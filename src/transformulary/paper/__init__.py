@@ -27,6 +27,7 @@ from transformulary.paper.masks import Causal, Fixed, Full, Local, Mask, Prefix,
 from transformulary.paper.parameters import leaves, parameters
 from transformulary.paper.practice import PRACTICES, Inference, Training
 from transformulary.paper.presets import Preset, preset
+from transformulary.paper.reading import Read
 from transformulary.paper.symbols import SYMBOLS, Symbol, called, symbol
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "PreEDTransformerConfig",
     "Prefix",
     "Preset",
+    "Read",
     "Sizes",
     "Strided",
     "Symbol",

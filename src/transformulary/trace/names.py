@@ -1,11 +1,12 @@
-"""What other programs call the values of Algorithm 10.
+"""What other programs call the values of a model.
 
 A name comes with the expression, in NumPy's words, that turns their array into ours: tokens are rows there and columns
 here, and they hold all heads, or queries, keys and values, in one array.  Where a value has no entry, that program has
 no such value: TransformerLens' attn_scores are scaled and ours are not, say.
 
 transformers     MODULE:out or MODULE:in, what a forward hook of that module sees (first output, first input);
-                 MODULE:out[1] is the second output; attn_implementation="eager" for the weights of attention
+                 MODULE:out[1] is the second output, MODULE:out[2] the third; attn_implementation="eager" for the
+                 weights of attention
 TransformerLens  hook names of version 4's TransformerBridge as it loads a model; its compatibility mode moves numbers
                  between lines.  Before version 4 a LayerNorm's `hook_out` is called `hook_normalized`
 llama.cpp        nodes of the graph as its `eval-callback` prints them, shapes reversed as NumPy has them; without flash
@@ -16,40 +17,13 @@ llama.cpp        nodes of the graph as its `eval-callback` prints them, shapes r
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 from transformulary.oracle.path import parse
-from transformulary.paper import DTransformerConfig
-
-Condition = Callable[[DTransformerConfig], bool]
-
-
-@dataclass(frozen=True)
-class Name:
-    """One program's name of one value.
-
-    path  ours, every index as its letter alone: "10.6[l]/5.2[h]/4.1"
-    name  theirs; {l} is the layer from 0
-    ours  what turns their array into ours; {h}, {g} are the head and its key/value head from 0, {ell} the number of
-          tokens, {q}, {k}, {v} slices of a joint projection or of one of them
-    when  whether the model computes the same there
-    """
-
-    path: str
-    name: str
-    ours: str = "[0].T"
-    when: Condition = lambda _: True
-
-
-def _lacks(bias: str) -> Condition:
-    return lambda c: bias in c.absent
-
-
-def _plain(c: DTransformerConfig) -> bool:
-    return c.mlp == "plain"
-
+from transformulary.paper import Config
+from transformulary.trace.encoders import BART, BERT, MARIAN, T5
+from transformulary.trace.name import Name, lacks, plain, same
 
 HEAD = "10.6[l]/5.2[h]"
 
@@ -70,16 +44,11 @@ def _transformers(
         Name("10.6[l]:MHAttention", f"{attention}.{W_o}:out"),
         Name("10.6[l]", f"{two}:in"),
         Name("10.7[l]", f"{two}:out"),
-        *(Name(f"10.8[l]:{ours}", f"{blocks}.{{l}}.mlp.{theirs}", when=_same(ours)) for ours, theirs in mlp.items()),
+        *(Name(f"10.8[l]:{ours}", f"{blocks}.{{l}}.mlp.{theirs}", when=same(ours)) for ours, theirs in mlp.items()),
         Name("10.8[l]", f"{blocks}.{{l}}:out"),
         Name("10.10", f"{norm}:out"),
-        Name("10.11:W_u", "lm_head:out", when=_lacks("b_u")),
+        Name("10.11:W_u", "lm_head:out", when=lacks("b_u")),
     )
-
-
-def _same(ours: str) -> Condition:
-    """A product is ours without its bias and theirs with it."""
-    return _lacks(ours.replace("W_", "b_")) if ours.startswith("W_") else lambda _: True
 
 
 def _projections(module: str) -> tuple[Name, ...]:
@@ -131,13 +100,13 @@ TRANSFORMER_LENS = (
     Name("10.6[l]:MHAttention", block + "hook_attn_out"),
     Name("10.6[l]", block + "hook_resid_mid"),
     Name("10.7[l]", block + "ln2.hook_out"),
-    Name("10.8[l]:W_mlp1", mlp + "hook_pre", when=_lacks("b_mlp1")),
+    Name("10.8[l]:W_mlp1", mlp + "hook_pre", when=lacks("b_mlp1")),
     Name("10.8[l]:W_mlp3", mlp + "hook_pre_linear"),
-    Name("10.8[l]:ACTIVATION", mlp + "hook_post", when=_plain),
-    Name("10.8[l]:W_mlp2", block + "hook_mlp_out", when=_lacks("b_mlp2")),
+    Name("10.8[l]:ACTIVATION", mlp + "hook_post", when=plain),
+    Name("10.8[l]:W_mlp2", block + "hook_mlp_out", when=lacks("b_mlp2")),
     Name("10.8[l]", block + "hook_resid_post"),
     Name("10.10", "ln_final.hook_out"),
-    Name("10.11:W_u", "unembed.hook_out", when=_lacks("b_u")),
+    Name("10.11:W_u", "unembed.hook_out", when=lacks("b_u")),
 )
 
 _COMMON = (
@@ -148,7 +117,7 @@ _COMMON = (
     Name("10.6[l]/5.3", "kqv_out-{l}", ".T"),
     Name("10.6[l]", "ffn_inp-{l}", ".T"),
     Name("10.7[l]", "ffn_norm-{l}", ".T"),
-    Name("10.8[l]:W_mlp2", "ffn_out-{l}", ".T", _lacks("b_mlp2")),
+    Name("10.8[l]:W_mlp2", "ffn_out-{l}", ".T", lacks("b_mlp2")),
     Name("10.8[l]", "l_out-{l}", ".T"),
     Name("10.10", "result_norm", ".T"),
     Name("10.11:W_u", "result_output", ".T"),
@@ -189,18 +158,19 @@ LLAMA_CPP_QWEN2 = _llama_cpp_rotary("[:, {head}].T")
 
 #: program -> the model_type of a config.json -> its names; "" holds those that every model has.
 NAMES: dict[str, dict[str, tuple[Name, ...]]] = {
-    "transformers": {"gpt2": GPT2, "gpt_neo": GPT_NEO} | dict.fromkeys(("llama", "mistral", "qwen2", "qwen3"), LLAMA),
+    "transformers": {"gpt2": GPT2, "gpt_neo": GPT_NEO, "bert": BERT, "marian": MARIAN, "bart": BART, "t5": T5}
+    | dict.fromkeys(("llama", "mistral", "qwen2", "qwen3"), LLAMA),
     "TransformerLens": {"": TRANSFORMER_LENS},
     "llama.cpp": {"gpt2": LLAMA_CPP_GPT2, "qwen2": LLAMA_CPP_QWEN2}
     | dict.fromkeys(("llama", "mistral"), LLAMA_CPP_LLAMA),  # its converter makes a Llama of a Mistral
 }
 
 
-def names(path: str, config: DTransformerConfig, model_type: str, ell: int) -> list[dict[str, str]]:
+def names(path: str, config: Config, model_type: str, ell: int) -> list[dict[str, str]]:
     """[{"program", "name", "ours"}] of those that have a name for the value at `path`.
 
     Args:
-        path: a path of Algorithm 10.
+        path: a path of the model's run.
         config: the model.
         model_type: what its config.json calls its kind; "gguf llama" has the names of "llama".
         ell: the number of tokens.
@@ -224,7 +194,7 @@ def _entries(path: str, model_type: str) -> Iterator[tuple[str, Name]]:
                 yield program, entry
 
 
-def _slices(c: DTransformerConfig, h: int) -> dict[str, Any]:
+def _slices(c: Config, h: int) -> dict[str, Any]:
     """Where head h, and its key/value head g, stand in arrays that hold all heads side by side."""
     g = h // (c.H // c.H_kv)
     keys, values = c.H * c.d_attn, (c.H + c.H_kv) * c.d_attn

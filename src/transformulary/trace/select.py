@@ -14,8 +14,8 @@ at all:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
@@ -23,8 +23,10 @@ from typing import Any
 import numpy as np
 
 from transformulary.errors import AlgorithmError
-from transformulary.oracle import random_theta, record
-from transformulary.paper import Causal, DTransformerConfig
+from transformulary.oracle import watched
+from transformulary.oracle.whole import Model, sizes_at, theta_with
+from transformulary.paper import Causal, Config, Read, TwoStacks
+from transformulary.paper.parameters import size
 
 #: An index of a path: its name and its number.
 INDEX = re.compile(r"\b([a-z_]+)=(\d+)")
@@ -38,19 +40,21 @@ class Selection:
     Args:
         patterns: paths with wildcards.
         config: the model.
-        ell: the length of the sequence, in tokens.
+        given: what it reads, or how many tokens.
+        gives: tokens, classes or vectors (`oracle.whole.Model`).
 
     Raises AlgorithmError where a pattern names no value of this model; the message names the nearest that does.
     """
 
-    def __init__(self, patterns: Iterable[str], config: DTransformerConfig, ell: int) -> None:
+    def __init__(self, patterns: Iterable[str], config: Config, given: Read | int, gives: str = "tokens") -> None:
         self.patterns = list(dict.fromkeys(patterns))
-        every, wanted = kinds(config), set[str]()
+        given = Read((0,) * given) if isinstance(given, int) else given
+        every, wanted = kinds(config, gives), set[str]()
         for pattern in self.patterns:
-            _check(pattern, {"l": config.L, "h": config.H, "t": ell, "t_x": ell, "t_z": ell})
             found = [path for path in every if _regex(first(pattern)).fullmatch(path)]
             if not found:
                 raise AlgorithmError(_nothing(pattern, every))
+            _check(pattern, [sizes_at(path, config, given) for path in found])
             wanted |= set(found)
         self._above = {path[: cut.start()] for path in wanted for cut in re.finditer("[/:]", path)}
         self._all = re.compile("|".join(_regex(pattern).pattern for pattern in self.patterns))
@@ -68,27 +72,48 @@ class Selection:
 
 
 #: What a trace has unless it is asked for something else: see `default`.
-SHOWN = re.compile(r"10\.8\[l=1\]:\w+|10\.11:W_u|.*/4\.6:softmax|[^:]*(?<!/5\.1)")
+SHOWN = re.compile(r"[^/:]*:(?!MHAttention|softmax|sqrt)\w+|.*/4\.6:softmax|[^:]*(?<!/5\.1)")
 
 
-def default(config: DTransformerConfig) -> list[str]:
+def default(config: Config, gives: str = "tokens") -> list[str]:
     """The patterns of a trace that is asked for nothing in particular.
 
     Every line for all tokens at once (so no step within one token's column, and not the list of heads, 5.1), and inside
     the lines the weights of attention, what the MLP computes, and the logits.
     """
-    return [_wild(path) for path in kinds(config) if not WITHIN.search(path) and SHOWN.fullmatch(path)]
+    return [_wild(path) for path in kinds(config, gives) if not WITHIN.search(path) and SHOWN.fullmatch(path)]
+
+
+#: The smallest sizes of a model of the same lines.
+SMALLEST: dict[str, int] = dict.fromkeys(("L", "L_enc", "L_dec", "H", "H_kv", "d_mlp", "d_mid"), 1) | {
+    "N_V": 2, "ell_max": 2, "d_e": 4, "d_attn": 4, "d_f": 4, "N_C": 1,
+}  # fmt: skip
 
 
 @lru_cache(maxsize=8)
-def kinds(config: DTransformerConfig) -> tuple[str, ...]:
+def kinds(config: Config, gives: str = "tokens") -> tuple[str, ...]:
     """The path of every value that this model has, with every index 1, in the order of computation.
 
     Found by running a model of the same lines with one layer, one head, one token, and the smallest sizes.
     """
-    small: dict[str, Any] = dict.fromkeys(("L", "H", "H_kv", "d_mlp", "d_mid"), 1) | {"N_V": 2, "ell_max": 2}
-    tiny = replace(config, **small, d_e=4, d_attn=4, mask=(Causal(),), eps=config.eps or 1e-5)
-    values = record("DTransformer", [0], random_theta(tiny, np.random.default_rng(0)), tiny)
+    known = {f.name for f in fields(config)}
+    small: dict[str, Any] = {name: n for name, n in SMALLEST.items() if name in known}
+    small |= {"mask": (Causal(),)} if "mask" in known else {}
+    tiny, rng = replace(config, **small, eps=config.eps or 1e-5), np.random.default_rng(0)
+
+    def array(name: str, shape: str) -> Any:
+        dims = [SMALLEST[s] if s in SMALLEST else size(s, tiny) for s in shape.split()]
+        return 0.2 * rng.normal(size=dims) + name.startswith("gamma")
+
+    values: list[str] = []
+
+    def keep(path: str, value: Any) -> Any:
+        values.append(path)
+        return value
+
+    model = Model(tiny, theta_with(tiny, array, gives))
+    segments = (0,) if getattr(config, "segments", 0) else ()
+    model.run(watched(keep), Read((0,), (0,) if isinstance(config, TwoStacks) else (), segments))
     return tuple(dict.fromkeys(map(first, values)))
 
 
@@ -129,10 +154,12 @@ def _literals(patterns: Sequence[str]) -> dict[str, set[int]]:
     return {name: {int(indices[name]) for indices in given} for name in names}
 
 
-def _check(pattern: str, sizes: dict[str, int]) -> None:
+def _check(pattern: str, sizes: Sequence[Mapping[str, int]]) -> None:
+    """Raise AlgorithmError where an index is too large for each of the paths that a pattern may stand for."""
     for name, value in INDEX.findall(pattern):
-        if not 1 <= int(value) <= sizes.get(name, int(value)):
-            raise AlgorithmError(f"no value is at {pattern}: {name} = {value} is outside 1 to {sizes[name]}.")
+        most = max(size.get(name, int(value)) for size in sizes)
+        if not 1 <= int(value) <= most:
+            raise AlgorithmError(f"no value is at {pattern}: {name} = {value} is outside 1 to {most}.")
 
 
 def _nothing(pattern: str, every: Sequence[str]) -> str:

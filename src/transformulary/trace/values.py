@@ -1,4 +1,4 @@
-"""What a value of Algorithm 10 is: an array of numbers, the names of its axes, the line that computes it."""
+"""What a value of a model is: an array of numbers, the names of its axes, the line that computes it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from transformulary.oracle import axes as axes_of
 from transformulary.oracle.path import parse
 from transformulary.oracle.source import read
-from transformulary.paper import DTransformerConfig
+from transformulary.oracle.whole import CLASSES, number_of
+from transformulary.paper import Config
 from transformulary.pseudocode.boxes import box
 from transformulary.pseudocode.specialise import Program
 from transformulary.pseudocode.text import line as as_text
@@ -29,13 +30,14 @@ def token_axis(names: list[str]) -> int | None:
 
 
 class Lines:
-    """The text of the lines that one model executes."""
+    """The text of the lines that one model executes, whatever an encoder gives."""
 
-    def __init__(self, config: DTransformerConfig) -> None:
+    def __init__(self, config: Config) -> None:
         program = Program(config)
         self.algorithms = {number: name for name, number in read().numbers.items()}
         self.texts: dict[tuple[str, str], str] = {}
-        for name in program.executed:
+        number = number_of(config)
+        for name in program.executed_by(number, *([CLASSES] if number == "9" else [])):
             number = read().numbers[name]
             for row in box(program, name).lines:
                 if row.label:

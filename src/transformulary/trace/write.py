@@ -22,7 +22,8 @@ from transformulary.oracle import Theta, watched
 from transformulary.oracle.path import to_filename
 from transformulary.oracle.precision import in_precision
 from transformulary.oracle.values import numbers
-from transformulary.paper import DTransformerConfig
+from transformulary.oracle.whole import Model
+from transformulary.paper import Config, Read
 from transformulary.trace.names import names
 from transformulary.trace.select import Selection, default
 from transformulary.trace.values import Lines, axes, token_axis
@@ -32,8 +33,8 @@ Array = NDArray[Any]
 
 def trace(
     theta: Theta,
-    config: DTransformerConfig,
-    x: Sequence[int],
+    config: Config,
+    x: Read | Sequence[int],
     out: str | Path,
     *,
     at: Iterable[str] = (),
@@ -41,12 +42,12 @@ def trace(
     format: str = "npz",
     about: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Run Algorithm 10 on x and write its values, each when it is computed, and an index of them.
+    """Run a model and write its values, each when it is computed, and an index of them.
 
     Args:
         theta: the parameters; a lazy theta keeps the memory at a small multiple of one layer.
         config: sizes and choices of the model.
-        x: token ids, from 0.
+        x: token ids, from 0; a `Read` where a model reads more than one sequence.
         out: a folder that does not exist yet, or is empty.
         at: paths with wildcards (`select`); `default` if there are none.
         precision: float64, or float32, bfloat16, float16: every operation rounds its result to it.
@@ -55,23 +56,24 @@ def trace(
         about: further keys of the index; "model_type" says which names of other programs there are.
 
     Returns:
-        The index, as out/index.json holds it: "values" lists path, file, key, shape, axes, token_axis, dtype,
-        algorithm, name, line, text and names of each.
+        The index, as out/index.json holds it: "tokens", "context" and "segments" are what was read; "values" lists
+        path, file, key, shape, axes, token_axis, dtype, algorithm, name, line, text and names of each.
 
     Raises:
-        AlgorithmError: a path names no value of this model, or x is outside the algorithm's domain.
+        AlgorithmError: a path names no value of this model, or what is read is outside the algorithm's domain.
         ConfigError: there is no such precision or format.
         DataError: `out` holds something else.
         OSError: the files cannot be written; nothing is left of them.
     """
     if format not in FORMATS:
         raise ConfigError(f"format = {format!r} is none of {', '.join(FORMATS)}.")
-    patterns = list(at) or default(config)
-    selection, lines = Selection(patterns, config, len(x)), Lines(config)
+    given, gives = Read.of(x), Model(config, theta).gives
+    patterns = list(at) or default(config, gives)
+    selection, lines = Selection(patterns, config, given, gives), Lines(config)
     model_type = (about or {}).get("model_type", "")
-    theta = in_precision(theta, precision)
+    model = Model(config, in_precision(theta, precision))
     values: list[dict[str, Any]] = []
-    head = {"transformulary": __version__, **(about or {}), "tokens": list(map(int, x)), "precision": precision}
+    head = {"transformulary": __version__, **(about or {}), **_named(given), "precision": precision}
     with new_folder(out) as folder:
         with FORMATS[format](folder, np.float64 if precision == "float64" else np.float32) as write:
 
@@ -82,14 +84,20 @@ def trace(
                     values.append({
                         "path": path, **write(path, array), "shape": list(array.shape), "axes": names_of_axes,
                         "token_axis": token_axis(names_of_axes), **lines.about(path),
-                        "names": names(path, config, model_type, len(x)),
+                        "names": names(path, config, model_type, len(given.x)),
                     })  # fmt: skip
                 return value
 
-            watched(keep, selection.inside).DTransformer(list(x), theta, config)
+            model.run(watched(keep, selection.inside), given)
         index = head | {"format": format, "at": patterns, "config": config.to_dict(), "values": values}
         (folder / "index.json").write_text(json.dumps(index, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return index
+
+
+def _named(given: Read) -> dict[str, list[int]]:
+    """What was read, as the index calls it."""
+    read = {"tokens": given.x, "context": given.z, "segments": given.s}
+    return {name: list(map(int, ids)) for name, ids in read.items() if ids or name == "tokens"}
 
 
 class Writer(AbstractContextManager[Callable[[str, Array], dict[str, str]]]):

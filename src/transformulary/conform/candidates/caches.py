@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transformulary.conform.mistakes import POS
+from transformulary.conform.mistakes.parts import POS
 from transformulary.conform.wrong import wider
 from transformulary.oracle import Theta
 from transformulary.oracle.components import rotate

@@ -27,7 +27,7 @@ class Candidate:
     precision  what it computed most values in: "float64", "float32", "bfloat16", "float16"
     kinds      path -> the precision of that value, where it is another one
     lower      line ("10.5") -> the lower precision in which its published code computes that line on purpose
-    x          its token ids, where it has its own tokenizer
+    x, z       its token ids, and those of the context, where it has its own tokenizer
     weights    its parameters by its own names, as they are stored, bfloat16 as float32
     buffers    its other tensors of real numbers, of which some may be parameters
     own        `seen` are results of functions that were each given the oracle's own values: no line
@@ -41,6 +41,7 @@ class Candidate:
     kinds: Mapping[str, str] = field(default_factory=dict)
     lower: Mapping[str, str] = field(default_factory=dict)
     x: tuple[int, ...] | None = None
+    z: tuple[int, ...] | None = None
     weights: Mapping[str, Array] = field(default_factory=dict)
     buffers: Mapping[str, Array] = field(default_factory=dict)
     own: bool = False

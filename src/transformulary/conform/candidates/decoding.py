@@ -10,20 +10,22 @@ import copy
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from transformulary.conform.allowance import EXACT, LogitsAllowance
 from transformulary.conform.candidates.caches import PADDED, PADS, RIGHT, WAYS, Memory, Way, dropped
-from transformulary.conform.candidates.pytorch import failing, ids
+from transformulary.conform.candidates.calling import ids
+from transformulary.conform.candidates.pytorch import failing
 from transformulary.conform.candidates.returned import logits
 from transformulary.conform.compared import error_of
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.reference import Reference
 from transformulary.errors import AlgorithmError, CandidateError
 from transformulary.nn import DTransformer, evaluating
+from transformulary.paper import DTransformerConfig
 
 Decode = Callable[[nn.Module, list[Tensor]], Any]
 
@@ -52,16 +54,16 @@ def check_decoding(
             return
         known = Known(ref, x, alone, LogitsAllowance(ref.config, x, ref.theta, precision))
         decode = decode or _decoder(model)
-        cached = _tried("with a cache", partial(_cached, model, decode, known))
+        cached = tried_way("with a cache", partial(_cached, model, decode, known))
         yield cached
-        yield _tried("in a batch", partial(_in_batch, model, known))
+        yield tried_way("in a batch", partial(_in_batch, model, known))
         if decode and cached.status == AGREES:
-            yield _tried("with a cache in a batch", partial(_cached_in_batch, model, decode, known))
+            yield tried_way("with a cache in a batch", partial(_cached_in_batch, model, decode, known))
         for side in ("right", "left"):
-            yield _tried(f"padded on the {side}", partial(_beside_padding, model, side, known))
+            yield tried_way(f"padded on the {side}", partial(_beside_padding, model, side, known))
 
 
-def _tried(where: str, way: Callable[[str], Note]) -> Note:
+def tried_way(where: str, way: Callable[[str], Note]) -> Note:
     """What one way to run the model comes to; one that fails is not seen, and hides nothing else."""
     try:
         return way(where)
@@ -78,9 +80,9 @@ def _logits(run: Callable[[], Any], rows: int) -> Tensor:
     return found
 
 
-def _judge(what: str, theirs: Tensor, known: Known, why: Callable[[], str] = str) -> Note:
+def judged(what: str, theirs: Tensor, known: Judge, why: Callable[[], str] = str) -> Note:
     """Logits of the first tokens beside those of the sequence alone."""
-    error = difference(theirs, known.alone[: len(theirs)])
+    error = difference(theirs, known.values[: len(theirs)])
     allowed = known.allowed(error)
     if not error <= allowed:
         says = f"{what}, logits differ by {error:.1e} (allowed {allowed:.0e}) from those of the sequence alone{why()}"
@@ -95,6 +97,16 @@ def difference(theirs: Tensor, ours: Tensor) -> float:
     return error_of(_exact(ours).numpy(), _exact(theirs).numpy())
 
 
+class Judge(Protocol):
+    """What a model gave for a sequence alone, and what other ways of running it may differ by."""
+
+    @property
+    def values(self) -> Tensor: ...
+
+    @property
+    def allowed(self) -> LogitsAllowance: ...
+
+
 class Known:
     """What is known to go wrong, tried on the oracle: a mistake is named if with it the logits agree.
 
@@ -103,7 +115,13 @@ class Known:
     """
 
     def __init__(self, ref: Reference, x: Sequence[int], alone: Tensor, allowed: LogitsAllowance) -> None:
+        assert isinstance(ref.config, DTransformerConfig)
         self.c, self.theta, self.x, self.alone, self.allowed = ref.config, ref.theta, list(x), alone, allowed
+
+    @property
+    def values(self) -> Tensor:
+        """The same as `alone`."""
+        return self.alone
 
     @cached_property
     def form(self) -> tuple[Callable[[Tensor], Tensor], float] | None:
@@ -204,7 +222,7 @@ def _cached(model: nn.Module, decode: Decode | None, known: Known, where: str) -
         if first > known.allowed(first)
         else partial(known.cached, theirs, half)
     )
-    return _judge(where, theirs, known, why)
+    return judged(where, theirs, known, why)
 
 
 def _batched(theirs: Any) -> Any:
@@ -215,7 +233,7 @@ def _batched(theirs: Any) -> Any:
 def _cached_in_batch(model: nn.Module, decode: Decode, known: Known, where: str) -> Note:
     rows, own = _batch(known.x)
     theirs = _logits(lambda: decode(model, _pieces(model, rows)), len(rows))[own]
-    return _judge(where, theirs, known, partial(known.of_rows, rows, own, theirs, len(known.x) // 2))
+    return judged(where, theirs, known, partial(known.of_rows, rows, own, theirs, len(known.x) // 2))
 
 
 def _pieces(model: nn.Module, rows: Sequence[Sequence[int]]) -> list[Tensor]:
@@ -227,10 +245,10 @@ def _pieces(model: nn.Module, rows: Sequence[Sequence[int]]) -> list[Tensor]:
 def _decoder(model: nn.Module) -> Decode | None:
     if isinstance(model, DTransformer):
         return _ours
-    return _transformers if _cache_name(model) else None
+    return _transformers if cache_name(model) else None
 
 
-def _cache_name(model: nn.Module) -> str:
+def cache_name(model: nn.Module) -> str:
     """What `transformers` calls the cache that `forward` takes, in this version; "" if it takes none."""
     named = inspect.signature(model.forward).parameters
     return next((name for name in ("past_key_values", "cache") if name in named), "")
@@ -242,7 +260,7 @@ def _ours(model: Any, pieces: list[Tensor]) -> Tensor:
 
 
 def _transformers(model: nn.Module, pieces: list[Tensor]) -> Tensor:
-    name, past, found = _cache_name(model), None, []
+    name, past, found = cache_name(model), None, []
     for piece in pieces:
         output = model(piece, use_cache=True, **{name: past})
         past = getattr(output, name, None)
@@ -262,7 +280,7 @@ def _batch(x: Sequence[int]) -> tuple[list[list[int]], int]:
 
 def _in_batch(model: nn.Module, known: Known, where: str) -> Note:
     rows, own = _batch(known.x)
-    return _judge(where, _logits(lambda: model(ids(model, rows)), len(rows))[own], known)
+    return judged(where, _logits(lambda: model(ids(model, rows)), len(rows))[own], known)
 
 
 def _beside_padding(model: nn.Module, side: str, known: Known, where: str) -> Note:
@@ -279,7 +297,7 @@ def _beside_padding(model: nn.Module, side: str, known: Known, where: str) -> No
         # nothing, is 0/0, and one layer later all rows are.  In float32 the lowest number stays a number.
         where += " in float32 (in float64 not a number)"
         padded = _padded(copy.deepcopy(model).float(), short, side, "position_ids" in named)
-    return _judge(where, padded, known, partial(known.padded, padded) if side == "left" else str)
+    return judged(where, padded, known, partial(known.padded, padded) if side == "left" else str)
 
 
 def _padded(model: nn.Module, x: Sequence[int], side: str, counted: bool) -> Tensor:

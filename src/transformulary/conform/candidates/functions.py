@@ -25,7 +25,7 @@ from transformulary.errors import CandidateError
 from transformulary.oracle import Theta, softmax, watched
 from transformulary.oracle.path import parse
 from transformulary.oracle.theta import Zero
-from transformulary.paper import DTransformerConfig
+from transformulary.paper import Config, DTransformerConfig
 
 #: The functions that a file may have, and what each is called with.
 SIGNATURES = {
@@ -89,10 +89,14 @@ class Functions:
         return X.T if self.tokens == "rows" and X.ndim == 2 else X
 
 
-def run_functions(
-    functions: Functions, config: DTransformerConfig, x: Sequence[int], theta: Theta, name: str
-) -> list[Candidate]:
-    """Call every function wherever the oracle has its line; candidates: the functions one by one, and `model`."""
+def run_functions(functions: Functions, config: Config, x: Sequence[int], theta: Theta, name: str) -> list[Candidate]:
+    """Call every function wherever the oracle has its line; candidates: the functions one by one, and `model`.
+
+    Raises CandidateError for a config that is none of a decoder.
+    """
+    if not isinstance(config, DTransformerConfig):
+        says = "against an encoder or encoder-decoder, a candidate is a PyTorch model or dumps"
+        raise CandidateError(f"{name}: functions are called with what a decoder has at their lines; {says}.")
     calls = _Calls(functions, config, x, theta)
     watched(calls.hook).DTransformer(list(x), theta, config)
     found = (

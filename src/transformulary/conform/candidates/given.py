@@ -3,58 +3,61 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from math import prod
 
 from transformulary.conform.candidates.candidate import Array, single
+from transformulary.conform.compared import is_line
 from transformulary.conform.dumps import nearest
 from transformulary.conform.notes import NOTE, Note
 from transformulary.errors import CandidateError
+from transformulary.oracle.lines import line_at
 from transformulary.oracle.path import parse
 from transformulary.oracle.values import axes
-from transformulary.paper import DTransformerConfig
+from transformulary.oracle.whole import Model, sizes_at
+from transformulary.paper import Read
 from transformulary.trace.select import INDEX, first, kinds
 
 Shape = tuple[int, ...]
-#: Line 1 counts the tokens.
-LENGTH = "10.1"
 #: Families of heads, of pairs of numbers: their members and what is made of them are compared, not the families.
 FAMILIES = {"H", "d_attn/2", "d_e/2"}
 
 
-def check_paths(paths: Iterable[str], config: DTransformerConfig, ell: int, what: str) -> None:
-    """Raise CandidateError, which names the nearest, where a path is no value of a run on ell tokens."""
+def check_paths(paths: Iterable[str], model: Model, given: Read, what: str) -> None:
+    """Raise CandidateError, which names the nearest, where a path is no value of this run."""
+    every = kinds(model.config, model.gives)
     for path in paths:
-        last = {"l": config.L, "h": config.H, "t": ell, "t_x": ell, "t_z": ell}
-        outside = any(not 1 <= int(i) <= last.get(name, int(i)) for name, i in INDEX.findall(path))
-        if first(path) not in kinds(config) or outside:
-            raise CandidateError(f"{what}: {path} is no value of this run. {nearest(path, _alike(path, config, last))}")
+        known = first(path) in every
+        last = sizes_at(path, model.config, given) if known else {"h": model.config.H, "l": model.layers}
+        if not known or any(not 1 <= int(i) <= last.get(name, int(i)) for name, i in INDEX.findall(path)):
+            raise CandidateError(f"{what}: {path} is no value of this run. {nearest(path, _alike(path, every, last))}")
 
 
-def _alike(path: str, config: DTransformerConfig, last: Mapping[str, int]) -> list[str]:
+def _alike(path: str, every: Iterable[str], last: Mapping[str, int]) -> list[str]:
     """Every kind of value, with the indices of a path as far as there are any."""
     given = {name: min(max(int(i), 1), last.get(name, int(i))) for name, i in INDEX.findall(path)}
-    return [INDEX.sub(lambda m: f"{m[1]}={given.get(m[1], 1)}", kind) for kind in kinds(config)]
+    return [INDEX.sub(lambda m: f"{m[1]}={given.get(m[1], 1)}", kind) for kind in every]
 
 
-def shape(path: str, config: DTransformerConfig, ell: int) -> Shape:
-    """The shape of the value at a path in a run on ell tokens."""
-    c = config
+def shape(path: str, model: Model, given: Read) -> Shape:
+    """The shape of the value at a path in a run."""
+    c = model.config
     sizes = {
         "d_e": c.d_e, "d_attn": c.d_attn, "d_mid": c.d_mid, "d_mlp": c.d_mlp, "N_V": c.N_V, "H": c.H,
         "H*d_mid": c.H * c.d_mid, "d_attn/2": c.d_attn // 2, "d_e/2": c.d_e // 2,
-        **dict.fromkeys(("ell", "ell_x", "ell_z", "T"), ell),
+        "d_f": getattr(c, "d_f", 0), "N_C": model.N_C, **sizes_at(path, c, given),
     }  # fmt: skip
     return tuple(sizes[axis] for axis in axes(path))
 
 
-def largest(config: DTransformerConfig, ell: int) -> int:
+def largest(model: Model, given: Read) -> int:
     """How many numbers the largest value of a run has."""
-    return max(prod(shape(path, config, ell)) for path in kinds(config))
+    return max(prod(shape(path, model, given)) for path in kinds(model.config, model.gives))
 
 
 def given_values(
-    values: Mapping[str, Array], config: DTransformerConfig, x: Sequence[int], tokens: str | None, what: str
+    values: Mapping[str, Array], model: Model, given: Read, tokens: str | None, what: str
 ) -> tuple[dict[str, Array], tuple[Note, ...]]:
     """({path: value, tokens as columns}, what was done to them).
 
@@ -68,21 +71,21 @@ def given_values(
     """
     if tokens not in (None, "columns", "rows"):
         raise CandidateError(f"tokens = {tokens!r} must be 'columns' or 'rows'.")
-    check_paths(values, config, len(x), what)
-    values = {path: _in_shape(path, value, config, len(x), tokens, what) for path, value in values.items()}
-    _check_length(values, config, len(x), what)
+    check_paths(values, model, given, what)
+    due = {path: shape(path, model, given) for path in values}
+    values = {path: _in_shape(path, value, due[path], tokens, what) for path, value in values.items()}
+    _check_length(values, model, given, what)
     compared = {path: value for path, value in values.items() if is_compared(path)}
-    found = {path: single(value, len(shape(path, config, len(x)))) for path, value in compared.items()}
-    rows = tokens == "rows" or (tokens is None and _rows(found, config, len(x), what))
+    found = {path: single(value, len(due[path])) for path, value in compared.items()}
+    rows = tokens == "rows" or (tokens is None and _rows(found, due, what))
     found = {path: _turned(value) if rows else value for path, value in found.items()}
     for path, value in found.items():
-        check_shape(path, value, config, len(x), what, f" (tokens are {tokens}, it was said)" if tokens else "")
+        check_shape(path, value, model, given, what, f" (tokens are {tokens}, it was said)" if tokens else "")
     return found, tuple(_notes(values, found, rows and tokens is None))
 
 
-def _in_shape(path: str, value: Array, config: DTransformerConfig, ell: int, tokens: str | None, what: str) -> Array:
+def _in_shape(path: str, value: Array, due: Shape, tokens: str | None, what: str) -> Array:
     """Plain numbers, if they are as many as a matrix has, in its shape, tokens as they are said to be."""
-    due = shape(path, config, ell)
     if value.ndim != 1 or len(due) != 2 or value.size != prod(due):
         return value
     if tokens is None:
@@ -93,10 +96,10 @@ def _in_shape(path: str, value: Array, config: DTransformerConfig, ell: int, tok
     return value.reshape(due[::-1] if tokens == "rows" else due)
 
 
-def check_shape(path: str, value: Array, config: DTransformerConfig, ell: int, what: str, remark: str = "") -> None:
+def check_shape(path: str, value: Array, model: Model, given: Read, what: str, remark: str = "") -> None:
     """Raise CandidateError where the oracle cannot go on with a value: it has another shape than the run's."""
-    due = shape(path, config, ell)
-    if value.shape != due and path != "10.11":  # nothing goes on with the last one
+    due = shape(path, model, given)
+    if value.shape != due and path != model.output:  # nothing goes on with the last one
         raise CandidateError(
             f"{what}: {path} has the shape {value.shape}, and {due} is right{remark}. "
             f"Either it is another value, or it comes from a model of another size."
@@ -105,41 +108,49 @@ def check_shape(path: str, value: Array, config: DTransformerConfig, ell: int, w
 
 def is_compared(path: str) -> bool:
     """Whether the oracle can go on with a value of theirs: no number that counts or points, no family."""
-    whole = path == LENGTH or parse(path).name.startswith("bucket")
+    whole = is_length(path) or parse(path).name.startswith("bucket")
     return not whole and not FAMILIES.intersection(axes(path))
 
 
 def _notes(values: Mapping[str, Array], found: Mapping[str, Array], turned: bool) -> Iterator[Note]:
     if turned:
         yield Note("values", NOTE, "they have tokens as rows, and were transposed")
-    if left := [path for path in values if path not in found and path != LENGTH]:
+    if left := [path for path in values if path not in found and not is_length(path)]:
         more = f" and {len(left) - 1} more" if len(left) > 1 else ""
         yield Note("values", NOTE, f"{left[0]}{more} not compared: what is made of them is")
 
 
-def _check_length(values: Mapping[str, Array], config: DTransformerConfig, ell: int, what: str) -> None:
+def is_length(path: str) -> bool:
+    """Whether the value at a path is the length of a sequence."""
+    return is_line(path) and line_at(path).counts
+
+
+def _check_length(values: Mapping[str, Array], model: Model, given: Read, what: str) -> None:
     """Whether all values would be right with another number of tokens."""
-    counted = [_whole(values[LENGTH], what)] if LENGTH in values else []
-    if all(_fits(path, value, config, ell) for path, value in values.items()):
-        return
-    for n in counted or sorted({size for value in values.values() for size in value.shape}):
-        if n != ell and (counted or all(_fits(path, value, config, n) for path, value in values.items())):
-            raise CandidateError(
-                f"{what}: the values are of {n} tokens, and the run has {ell}: give their ids with --tokens."
-            )
+    counted = {line_at(path).side: _whole(path, value, what) for path, value in values.items() if is_length(path)}
+    for side, option in (("z", "--context-tokens"), ("x", "--tokens")):
+        if all(_fits(path, value, model, given) for path, value in values.items()):
+            return
+        ell, sizes = given.length(side), sorted({size for value in values.values() for size in value.shape})
+        for n in [counted[side]] if side in counted else sizes:
+            other = replace(given, **{side: (0,) * n})
+            if n != ell and (side in counted or all(_fits(path, v, model, other) for path, v in values.items())):
+                raise CandidateError(
+                    f"{what}: the values are of {n} tokens, and the run has {ell}: give their ids with {option}."
+                )
 
 
-def _whole(length: Array, what: str) -> int:
+def _whole(path: str, length: Array, what: str) -> int:
     if length.size != 1 or not float(length.item()).is_integer():
-        raise CandidateError(f"{what}: {LENGTH} is {length.tolist()}, and must be one whole number: of the tokens.")
+        raise CandidateError(f"{what}: {path} is {length.tolist()}, and must be one whole number: of the tokens.")
     return int(length.item())
 
 
-def _fits(path: str, value: Array, config: DTransformerConfig, ell: int) -> bool:
-    """Whether a value has its shape in a run on ell tokens, either way round."""
-    due = shape(path, config, ell)
-    if path == LENGTH:
-        return bool(value.item() == ell)
+def _fits(path: str, value: Array, model: Model, given: Read) -> bool:
+    """Whether a value has its shape in a run, either way round."""
+    due = shape(path, model, given)
+    if is_length(path):
+        return bool(value.item() == given.length(line_at(path).side))
     return due in (single(value, len(due)).shape, _turned(single(value, len(due))).shape)
 
 
@@ -147,14 +158,13 @@ def _turned(value: Array) -> Array:
     return value.swapaxes(-1, -2) if value.ndim > 1 else value
 
 
-def _rows(values: Mapping[str, Array], config: DTransformerConfig, ell: int, what: str) -> bool:
+def _rows(values: Mapping[str, Array], due: Mapping[str, Shape], what: str) -> bool:
     """Whether values have tokens as rows: some fit only so.  Raises CandidateError if others only fit as columns."""
     as_rows, as_columns = [], []
     for path, value in values.items():
-        due = shape(path, config, ell)
-        if value.shape != due and _turned(value).shape == due:
+        if value.shape != due[path] and _turned(value).shape == due[path]:
             as_rows.append(path)
-        elif value.shape == due != _turned(value).shape:
+        elif value.shape == due[path] != _turned(value).shape:
             as_columns.append(path)
     if as_rows and as_columns:
         raise CandidateError(

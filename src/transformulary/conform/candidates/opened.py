@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
@@ -17,6 +17,7 @@ import numpy as np
 from torch import nn
 
 from transformulary.conform.allowance import UNIT
+from transformulary.conform.candidates.batches import check_batches
 from transformulary.conform.candidates.candidate import Candidate, array, lowest, most
 from transformulary.conform.candidates.decoding import check_decoding
 from transformulary.conform.candidates.functions import SIGNATURES, Functions, run_functions
@@ -27,12 +28,20 @@ from transformulary.conform.dumps import precision_of, read_dumps, read_index
 from transformulary.conform.notes import NOTE, UNSEEN, Note
 from transformulary.conform.reference import Reference
 from transformulary.errors import CandidateError, require
+from transformulary.formats import describe
+from transformulary.paper import (
+    DTransformerConfig,
+    EDTransformerConfig,
+    ETransformerConfig,
+    PreEDTransformerConfig,
+    Read,
+)
 
 
 def candidates_of(
     what: Any,
     ref: Reference,
-    x: Sequence[int],
+    x: Read,
     *,
     text: str = "",
     table: Table | None = None,
@@ -53,7 +62,7 @@ def candidates_of(
     if isinstance(what, nn.Module):
         return [_watched(what, ref, x, table, "", decoding)]
     if isinstance(what, Functions):
-        return run_functions(what, ref.config, x, ref.theta, "functions")
+        return run_functions(what, ref.config, x.x, ref.theta, "functions")
     if isinstance(what, Mapping):
         return candidates_of(Functions(what), ref, x)
     if str(what) in LIBRARIES:
@@ -88,7 +97,7 @@ def _holds_values(what: Any) -> bool:
 def _given(
     what: Mapping[str, Any] | str | Path,
     ref: Reference,
-    x: Sequence[int],
+    x: Read,
     rename: Mapping[str, str | None] | None,
     orientation: str | None,
     precision: str | None,
@@ -99,34 +108,41 @@ def _given(
     if isinstance(what, Mapping):
         raw, name, traced = what, "values", {}
     else:
-        raw, name = read_dumps(what, rename, most=largest(ref.config, len(x))), str(what)
+        raw, name = read_dumps(what, rename, most=largest(ref.whole, x)), str(what)
         traced = read_index(Path(what))
     computed = lowest((precision or "float64", traced.get("precision", "float64")))
     values = {path: array(value, path) for path, value in raw.items()}
-    seen, notes = given_values(values, ref.config, x, orientation, name)
+    seen, notes = given_values(values, ref.whole, x, orientation, name)
     kinds = {path: lowest((precision_of(raw[path]), computed)) for path in seen}
-    ids = tuple(traced["tokens"]) if "tokens" in traced else None
-    return Candidate(name, seen, most(kinds.values()), kinds, x=ids, notes=notes)
+    ids, context = (tuple(traced[read]) if read in traced else None for read in ("tokens", "context"))
+    return Candidate(name, seen, most(kinds.values()), kinds, x=ids, z=context, notes=notes)
 
 
 def _watched(
     model: nn.Module,
     ref: Reference,
-    x: Sequence[int],
+    x: Read,
     table: Table | None,
     name: str,
     decoding: bool,
     ids: tuple[int, ...] | None = None,
     cached: Callable[..., Any] | None = None,
 ) -> Candidate:
-    found = watch_model(model, ref.config, x, table, name)
-    notes = check_decoding(model, ref, x, lowest((found.precision, *found.lower.values())), cached) if decoding else ()
+    found = watch_model(model, ref.whole, x, table, name)
+    notes = _decoding(model, ref, x, lowest((found.precision, *found.lower.values())), cached) if decoding else ()
     return replace(found, x=ids, notes=(*found.notes, *notes))
 
 
-def _python(
-    path: Path, ref: Reference, x: Sequence[int], text: str, table: Table | None, decoding: bool
-) -> list[Candidate]:
+def _decoding(
+    model: nn.Module, ref: Reference, x: Read, precision: str, cached: Callable[..., Any] | None
+) -> Iterator[Note]:
+    """Notes of other ways to run a model than on one sequence as a whole."""
+    if isinstance(ref.config, DTransformerConfig):
+        return check_decoding(model, ref, x.x, precision, cached)
+    return check_batches(model, ref, x, precision)
+
+
+def _python(path: Path, ref: Reference, x: Read, text: str, table: Table | None, decoding: bool) -> list[Candidate]:
     """A Python file: with `load(folder)`, a PyTorch model; else functions."""
     module = import_file(path)
     own = {name: getattr(module, name) for name in SIGNATURES if callable(getattr(module, name, None))}
@@ -141,7 +157,7 @@ def _python(
         raise CandidateError(f"{path} has {has}; what can be compared is {known}, or load(folder) -> a PyTorch model.")
     says = {"tokens": "TOKENS", "make": "ARRAY", "output": "OUTPUT"}
     said = {ours: getattr(module, name) for ours, name in says.items() if hasattr(module, name)}
-    found = run_functions(Functions(own, **said), ref.config, x, ref.theta, path.stem)
+    found = run_functions(Functions(own, **said), ref.config, x.x, ref.theta, path.stem)
     return [replace(found[0], x=ids), *found[1:]]
 
 
@@ -192,13 +208,26 @@ def of_folder(ref: Reference, load: Callable[[str], Any]) -> nn.Module:
     return model
 
 
+#: What a model is and gives -> their class that finds the right one.
+AUTOMATIC = {
+    (DTransformerConfig, "tokens"): "AutoModelForCausalLM",
+    (ETransformerConfig, "tokens"): "AutoModelForMaskedLM",
+    (ETransformerConfig, "classes"): "AutoModelForSequenceClassification",
+    (ETransformerConfig, "vectors"): "AutoModel",
+    (EDTransformerConfig, "tokens"): "AutoModelForSeq2SeqLM",
+    (PreEDTransformerConfig, "tokens"): "AutoModelForSeq2SeqLM",
+}
+
+
 def _transformers(folder: str | Path) -> Any:
     require("transformers", "transformers", "comparing what transformers computes")
-    from transformers import AutoModelForCausalLM
+    import transformers
     from transformers.utils import logging
 
+    described = describe(folder)
+    kind = AUTOMATIC[type(described.config), described.gives]
     with _silent(logging):
-        return AutoModelForCausalLM.from_pretrained(folder, local_files_only=True).double()
+        return getattr(transformers, kind).from_pretrained(folder, local_files_only=True).double()
 
 
 def _read_by_transformers(ref: Reference, text: str) -> tuple[tuple[int, ...] | None, tuple[Note, ...]]:

@@ -1,4 +1,4 @@
-"""Where the lines of Algorithm 10 can be seen while somebody's PyTorch model runs: tables, by class name.
+"""Where the lines of a model can be seen while somebody's PyTorch model runs: tables, by class name.
 
 A place is the name of a module and the side to look at: `norm:in` is what it is given, `norm:out` what it
 gives; `in.1` and `out.1` are the second of several.  `{l}` counts layers from 0.  A user's own table is a dict `PLACES`
@@ -17,6 +17,8 @@ from typing import Any
 from torch import nn
 
 from transformulary.conform.allowance import UNIT
+from transformulary.conform.candidates import ours
+from transformulary.conform.candidates.encoders import BART, BERT, CLASSES, MARIAN, NORMS, SINUSOIDS, T5, TOKENS, under
 from transformulary.conform.lockstep import PLACES
 from transformulary.errors import CandidateError
 from transformulary.files import read_text
@@ -32,7 +34,7 @@ class Table:
     places  path, with [l] for the layer -> place
     lower   line -> the precision in which the published code computes it, even in a model of a higher one
     tokens  "rows", as in PyTorch, or "columns"
-    output  what the place of 10.11 shows, or, without one, what the model returns: "logits" or "probabilities"
+    output  what the place of the last line shows, or, without one, what the model returns: "logits" or "probabilities"
     """
 
     places: Mapping[str, Place]
@@ -62,15 +64,26 @@ LLAMA = {
 #: Their norm, and the angles of their rotation, are computed in float32 whatever the model.
 IN_FLOAT32 = dict.fromkeys(("10.5", "10.6", "10.7", "10.10"), "float32")
 
-#: Name of a class -> its table.
-TABLES: dict[str, Table] = {
+#: Name of a class -> its table, or what finds it for one model.
+TABLES: dict[str, Table | Callable[[Any], Table]] = {
     "DTransformer": Table(PLACES),
+    "ETransformer": lambda model: Table(ours.encoder(model.config) | ours.TOKENS),
+    "EClassifier": lambda model: Table(ours.encoder(model.config)),
+    "EEmbedder": lambda model: Table(ours.encoder(model.config)),
+    "EDTransformer": lambda model: Table(ours.encoder_decoder(model.config)),
     "GPT2LMHeadModel": Table(GPT2),
     "GPTNeoForCausalLM": Table(GPT2, {"10.6": "float32"}),  # scores in float32
     "LlamaForCausalLM": Table(LLAMA, IN_FLOAT32),
     "MistralForCausalLM": Table(LLAMA, IN_FLOAT32),
     "Qwen2ForCausalLM": Table(LLAMA, IN_FLOAT32),
     "Qwen3ForCausalLM": Table(LLAMA, IN_FLOAT32),
+    "BertForMaskedLM": Table(under("bert.", BERT) | TOKENS),
+    "BertForPreTraining": Table(under("bert.", BERT) | TOKENS),
+    "BertForSequenceClassification": Table(under("bert.", BERT) | CLASSES),
+    "BertModel": Table(BERT),
+    "BartForConditionalGeneration": Table(BART),
+    "MarianMTModel": Table(MARIAN, SINUSOIDS),
+    "T5ForConditionalGeneration": Table(T5, NORMS),
 }
 
 
@@ -80,8 +93,8 @@ def table_for(model: Any) -> Table:
         table = table_for(compiled)
         return replace(table, places={path: f"_orig_mod.{place}" for path, place in table.places.items()})
     for kind in type(model).__mro__:
-        if kind.__name__ in TABLES:
-            return TABLES[kind.__name__]
+        if (found := TABLES.get(kind.__name__)) is not None:
+            return found if isinstance(found, Table) else found(model)
     raise CandidateError(
         f"nobody has written down where the lines of a {type(model).__name__} can be seen. "
         f"`transformulary conform ... --propose` drafts the table; known are {', '.join(TABLES)}."

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,20 +20,25 @@ import torch
 from torch import nn
 
 from transformulary.conform.allowance import EXACT, Allowance
+from transformulary.conform.candidates.calling import call
 from transformulary.conform.candidates.candidate import Array, Candidate
 from transformulary.conform.candidates.places import Place, Table, table_for
-from transformulary.conform.candidates.pytorch import failing, ids, names_of, watch_model
+from transformulary.conform.candidates.pytorch import failing, names_of, watch_model
 from transformulary.conform.candidates.returned import columns, logits
-from transformulary.conform.compared import error_of
+from transformulary.conform.compared import error_of, is_line
 from transformulary.conform.diagnosis import Lockstep
 from transformulary.conform.reference import Reference, reference
+from transformulary.conform.tokens import what_is_read
 from transformulary.errors import CandidateError
 from transformulary.nn import evaluating
-from transformulary.oracle import NORM, record, softmax
-from transformulary.paper import DTransformerConfig
+from transformulary.oracle import NORM, Theta, softmax, watched
+from transformulary.oracle.lines import Line, line_at
+from transformulary.oracle.path import parse
+from transformulary.oracle.watch import nothing
+from transformulary.oracle.whole import Model
+from transformulary.paper import Config, Read
+from transformulary.tokens import Given
 
-#: Lines to be found, in the order of the run; for the last, the logits are looked for.
-LINES = ("10.3", "10.5[l]", "10.6[l]", "10.7[l]", "10.8[l]", "10.10", "10.11")
 #: Words in the names of modules that hint at a line, for values that nothing else identifies.
 HINTS = {
     "10.5[l]": r"(ln|norm).*(1|attn|attention|input)|(attn|attention|input).*(ln|norm)",
@@ -69,17 +74,18 @@ def propose(candidate: Any, against: Any) -> str:
     """The draft, as TOML.  `candidate`: a torch.nn.Module, or a Python file with `load(folder)`."""
     ref = reference(against)
     model = candidate if isinstance(candidate, nn.Module) else _load(candidate, ref)
-    x = [(7 * t * t + 3 * t + 1) % ref.config.N_V for t in range(min(9, ref.config.ell_max))]
-    events, output, ran = _run(model, x)
-    oracle = record("DTransformer", x, ref.theta, ref.config)
-    oracle["10.11"] = np.log(oracle["10.11"])
-    expected = oracle | _by_norms(events, ref) | {"10.11": _compared("10.11", output)}
+    x, last = what_is_read(ref, Given()), ref.whole.output
+    events, output, ran = _run(model, ref.whole, x)
+    oracle = _lines_of(ref.whole, x)
+    oracle[last] = _compared(last, ref.whole, oracle[last], np.log)
+    expected = oracle | _by_norms(events, ref, list(oracle)) | {last: _compared(last, ref.whole, output)}
     names = names_of(dict(model.named_modules(remove_duplicate=False)))
     modules = {name: len(names[module]) for name, module in model.named_modules() if name}
     often = [name for name, times in modules.items() if ran[name] > 1 and ran[name] != times]
-    found = _found(oracle, expected, [event for event in events if event.module not in often], ref.config.L)
+    found = _Search(ref.whole, oracle, expected, [e for e in events if e.module not in often]).found()
     lines = [
-        '# Where the lines of Algorithm 10 can be seen: path = "module:in" or "module:out"; {l} counts layers from 0.',
+        f"# Where the lines of Algorithm {ref.whole.lines[0].number} can be seen:"
+        ' path = "module:in" or "module:out"; {l} counts layers from 0.',
         "[places]",
         *(f'{"" if place else "# "}"{line}" = "{place}"  # {why}' for line, (place, why) in found.items()),
     ]
@@ -103,7 +109,20 @@ def _load(candidate: Any, ref: Reference) -> nn.Module:
     return of_folder(ref, load)
 
 
-def _run(model: nn.Module, x: Sequence[int]) -> tuple[list[Event], Array, Counter[str]]:
+def _lines_of(whole: Model, x: Read) -> dict[str, Array]:
+    """path -> the oracle's value, of every line that is a matrix with a column per token."""
+    values: dict[str, Array] = {}
+
+    def keep(path: str, value: Any) -> Any:
+        if is_line(path) and not line_at(path).counts and isinstance(value, np.ndarray) and "t=" not in path:
+            values[path] = value
+        return value
+
+    whole.run(watched(keep, nothing), x)
+    return values
+
+
+def _run(model: nn.Module, whole: Model, x: Read) -> tuple[list[Event], Array, Counter[str]]:
     """What the modules showed, what the model returned, and how often each was called."""
     found: list[Event] = []
     ran: Counter[str] = Counter()
@@ -113,7 +132,7 @@ def _run(model: nn.Module, x: Sequence[int]) -> tuple[list[Event], Array, Counte
         value = value[0] if isinstance(value, tuple | list) and value else value
         if isinstance(value, torch.Tensor) and value.is_floating_point() and value.ndim == 3:
             numbers = columns(value, name, "rows")
-            if numbers.shape[1:] == (len(x),):
+            if numbers.shape[1:] in ((len(x.x),), (len(x.z),)):
                 found.append(Event(name, side, numbers))
 
     handles = []
@@ -123,26 +142,27 @@ def _run(model: nn.Module, x: Sequence[int]) -> tuple[list[Event], Array, Counte
             handles.append(module.register_forward_hook(lambda _, __, out, name=name: show(name, "out", out)))
     try:
         with evaluating(model), torch.no_grad(), failing(type(model).__name__):
-            output = columns(logits(model(ids(model, [x]))), "what the model returns", "rows")
+            ndim = 1 if whole.gives == "classes" else 2
+            output = columns(logits(call(model, [x])), "what the model returns", "rows", ndim)
     finally:
         for handle in handles:
             handle.remove()
     return found, output, ran
 
 
-def _lower(model: nn.Module, places: Mapping[str, Place], ref: Reference, x: Sequence[int]) -> list[str]:
+def _lower(model: nn.Module, places: Mapping[str, Place], ref: Reference, x: Read) -> list[str]:
     """The table of the lines that are computed in float32: those of the built-in table, and those that show it."""
     try:
         lower = dict.fromkeys(table_for(model).lower, "as in the published code of its class")
     except CandidateError:
         lower = {}
     try:
-        found = watch_model(model, ref.config, x, Table(places))
+        found = watch_model(model, ref.whole, x, Table(places))
     except CandidateError:  # `--places` says so again
         found = Candidate("", {})
     allowed = Allowance(found.seen, ref.config, x, ref.theta, "float32")
     errors = Lockstep(found.seen, ref.config, x, ref.theta, lambda path: float("inf")).errors
-    for line in [line.partition("[")[0] for line in LINES] if found.precision == "float64" else ():
+    for line in [line.name for line in ref.whole.lines] if found.precision == "float64" else ():
         at = [path for path in errors if path.partition("[")[0] == line]
         if any(errors[path] > EXACT for path in at) and all(errors[path] <= allowed(path) for path in at):
             says = f"differs by {max(errors[path] for path in at):.0e}, as in float32; leave it out if it should not"
@@ -150,20 +170,23 @@ def _lower(model: nn.Module, places: Mapping[str, Place], ref: Reference, x: Seq
     return ["", "[lower]", *(f'"{line}" = "float32"  # {why}' for line, why in lower.items())] if lower else []
 
 
-def _by_norms(events: list[Event], ref: Reference) -> dict[str, Array]:
+def _norms(paths: Sequence[str], theta: Theta) -> Iterator[tuple[str, str, Array, Array]]:
+    """(path of what a norm reads, its own, gamma, beta) of every norm, in the order of the run."""
+    latest: dict[str, str] = {}
+    for path in paths:
+        line, l = line_at(path), parse(path).layer - 1
+        if line.norm:
+            gamma, beta = (getattr(theta, name) for name in line.norm)
+            yield latest[line.target[0]], path, *((gamma[l], beta[l]) if line.layers else (gamma, beta))
+        if line.stream:
+            latest[line.stream] = path
+
+
+def _by_norms(events: list[Event], ref: Reference, paths: Sequence[str]) -> dict[str, Array]:
     """What the lines around the norms are in this model: modules that compute the oracle's norms, in their order."""
     if ref.config.d_e == 1:
         return {}  # whose norm is one number, whatever is given to it
-    c, theta = replace(ref.config, eps=ref.config.eps or TINY), ref.theta
-    layers = [
-        norm
-        for l in range(c.L)
-        for norm in (
-            (f"10.8[l={l}]" if l else "10.3", f"10.5[l={l + 1}]", theta.gamma_1[l], theta.beta_1[l]),
-            (f"10.6[l={l + 1}]", f"10.7[l={l + 1}]", theta.gamma_2[l], theta.beta_2[l]),
-        )
-    ]
-    norms = [*layers, (f"10.8[l={c.L}]", "10.10", theta.gamma, theta.beta)]
+    c, norms = replace(ref.config, eps=ref.config.eps or TINY), list(_norms(paths, ref.theta))
     given: dict[str, Array] = {}
     found: dict[str, Array] = {}
     calls = []
@@ -186,50 +209,100 @@ def _by_norms(events: list[Event], ref: Reference) -> dict[str, Array]:
     return found
 
 
-def _norm(X: Array, gamma: Array, beta: Array, c: DTransformerConfig) -> Array:
+def _norm(X: Array, gamma: Array, beta: Array, c: Config) -> Array:
     return np.stack([NORM[c.norm](e, gamma, beta, c) for e in X.T], 1)
 
 
-def _found(
-    oracle: dict[str, Array], expected: dict[str, Array], events: list[Event], L: int
-) -> dict[str, tuple[str, str]]:
-    """{line: (place, why)}; what is exactly one line's is no other's, however near to that."""
-    found: dict[str, tuple[str, str]] = {}
-    free = events
-    for near in (ROUNDED, NEAR):
-        for line in (line for line in LINES if not found.get(line, ("",))[0]):
-            found[line] = place, _ = _find(line, oracle, expected, events, free, L, near)
-            taken = [event.value for event in events for l in range(L) if place and event.place == place.format(l=l)]
-            free = [event for event in free if not any(np.array_equal(event.value, value) for value in taken)]
-    return {line: found[line] for line in LINES}
+class _Search:
+    """The places of the lines.
 
+    oracle    path -> its value
+    expected  the same as this model would have it, as far as that is known
+    events    what its modules showed
+    """
 
-def _find(
-    line: str, oracle: dict[str, Array], expected: dict[str, Array], events: list[Event], free: list[Event], L: int,
-    limit: float,
-) -> tuple[str, str]:  # fmt: skip
-    """(place, why) of one line, among what shows no other; with {l} what most layers agree on, the first of equals."""
-    layered = "[l]" in line
-    paths = _paths(line, L)
-    others = [path for other in LINES if other != line for path in _paths(other, L)]
-    twins = [next((p for p in others if error_of(expected[p], expected[path]) <= EXACT), "") for path in paths]
-    if all(twins):
-        return "", f"its place cannot be told: the values are also those of {', '.join(dict.fromkeys(twins))}"
-    shown = {event.place: event.value for event in reversed(events)}
-    votes: Counter[str] = Counter()
-    for l, path in enumerate(paths):
-        error, event = _nearest(expected[path], free, line)
-        if event and error < limit:
-            votes.update(_patterns(event.place, l) if layered else [event.place])
-    if not votes:
-        return _by_name(line, free) if limit == NEAR else ("", "")
-    place = max(votes, key=lambda p: (votes[p], sum(p.format(l=l) in shown for l in range(len(paths)))))
-    theirs = [shown.get(place.format(l=l)) for l in range(len(paths))]
-    return place, _distance(line, [oracle[path] for path in paths], theirs)
+    def __init__(self, whole: Model, oracle: dict[str, Array], expected: dict[str, Array], events: list[Event]) -> None:
+        self.whole, self.oracle, self.expected, self.events, self.free = whole, oracle, expected, events, events
+        self.lines = {line.pattern: line for line in whole.lines if any(line_at(path) == line for path in oracle)}
+        self.paths = {
+            pattern: [path for path in oracle if line_at(path) == line] for pattern, line in self.lines.items()
+        }
 
+    def found(self) -> dict[str, tuple[str, str]]:
+        """{line: (place, why)}; what is exactly one line's is no other's, however near to that."""
+        found: dict[str, tuple[str, str]] = {}
+        for near in (ROUNDED, NEAR):
+            for line in (line for line in self.lines if not found.get(line, ("",))[0]):
+                found[line] = place, _ = self._find(line, near)
+                places = {place.format(l=l) for l in range(len(self.paths[line]))}
+                taken = [event.value for event in self.events if event.place in places]
+                self.free = [e for e in self.free if not any(np.array_equal(e.value, value) for value in taken)]
+        return {line: found[line] for line in self.lines}
 
-def _paths(line: str, L: int) -> list[str]:
-    return [line.replace("[l]", f"[l={l + 1}]") for l in range(L if "[l]" in line else 1)]
+    def _find(self, line: str, limit: float) -> tuple[str, str]:
+        """(place, why) of one, among what shows no other; with {l} what most layers agree on, the first of equals."""
+        paths = self.paths[line]
+        others = [path for path in self.oracle if path not in paths]
+        same = (
+            next((p for p in others if error_of(self.expected[p], self.expected[path]) <= EXACT), "") for path in paths
+        )
+        if all(twins := list(same)):
+            return "", f"its place cannot be told: the values are also those of {', '.join(dict.fromkeys(twins))}"
+        shown = {event.place: event.value for event in reversed(self.events)}
+        votes: Counter[str] = Counter()
+        for l, path in enumerate(paths):
+            error, event = self._nearest(path)
+            if event and error < limit:
+                votes.update(_patterns(event.place, l) if "[l]" in line else [event.place])
+        if not votes:
+            return self._by_name(line) if limit == NEAR else ("", "")
+        place = max(votes, key=lambda p: (votes[p], sum(p.format(l=l) in shown for l in range(len(paths)))))
+        return place, self._distance(paths, [shown.get(place.format(l=l)) for l in range(len(paths))])
+
+    def _distance(self, paths: list[str], theirs: list[Array | None]) -> str:
+        """How near a place is to the oracle's value: at once, or in which layers."""
+        errors = [
+            float("inf") if b is None else error_of(self.oracle[path], _compared(path, self.whole, b))
+            for path, b in zip(paths, theirs, strict=True)
+        ]
+        near = [error for error in errors if error < NEAR]
+        if len(near) == len(errors):
+            return f"{max(near):.0e} from the oracle's"
+        far = ", ".join(f"{error:.0e}" for error in errors)
+        return f"differs from the oracle's, by {far}" + (" layer by layer" if len(errors) > 1 else "")
+
+    def _nearest(self, path: str) -> tuple[float, Event | None]:
+        """The event whose value is nearest; the first of equals, an output before an input."""
+        value, best = self.expected[path], (float("inf"), 0, None)  # type: tuple[Array, tuple[float, int, Event | None]]
+        for event in (event for event in self.free if event.value.shape == value.shape):
+            error = error_of(value, _compared(path, self.whole, event.value))
+            rank = (round(error, 12), self._preference(line_at(path), event))
+            if rank < best[:2]:
+                best = (*rank, event)
+        return best[0], best[2]
+
+    def _preference(self, line: Line, event: Event) -> int:
+        """Among equal values: a norm's output and a block's output, and the input of what reads the stream next."""
+        norm = bool(re.search(r"ln|norm", event.module, re.IGNORECASE))
+        lines = [*self.lines.values()]
+        later = lines[at + 1] if (at := lines.index(line)) + 1 < len(lines) else line
+        if line.layers and later.layers != line.layers:  # the last of a layer
+            wanted = event.side == "out" and not norm and event.module.rsplit(".", 1)[-1].isdigit()
+        elif line.stream and later.norm:
+            wanted = norm and event.side == "in"
+        else:
+            wanted = event.side == "out"
+        return 0 if wanted else 1
+
+    def _by_name(self, line: str) -> tuple[str, str]:
+        if line == self.whole.output:
+            return ":out", "what the model returns"
+        hint = HINTS.get(line)
+        for event in self.free:
+            if hint and event.side == "out" and re.search(hint, event.module, re.IGNORECASE):
+                place = re.sub(r"(^|\.)0(?=\.|:)", r"\1{l}", event.place, count=1) if "[l]" in line else event.place
+                return place, "a guess from its name: no value near the oracle's was seen"
+        return "", "no value near the oracle's was seen; leave it out, or name the module"
 
 
 def _patterns(place: str, l: int) -> list[str]:
@@ -238,51 +311,11 @@ def _patterns(place: str, l: int) -> list[str]:
     return [f"{place[: m.start()]}{{l}}{place[m.end() :]}" for m in numbers]
 
 
-def _distance(line: str, ours: list[Array], theirs: list[Array | None]) -> str:
-    """How near a place is to the oracle's value: at once, or in which layers."""
-    errors = [float("inf") if b is None else error_of(a, _compared(line, b)) for a, b in zip(ours, theirs, strict=True)]
-    near = [error for error in errors if error < NEAR]
-    if len(near) == len(errors):
-        return f"{max(near):.0e} from the oracle's"
-    far = ", ".join(f"{error:.0e}" for error in errors)
-    return f"differs from the oracle's, by {far}" + (" layer by layer" if len(errors) > 1 else "")
-
-
-def _compared(line: str, value: Array) -> Array:
-    """Logits as logarithms of probabilities."""
-    return np.log(softmax(value)) if line == "10.11" else value
-
-
-def _nearest(value: Array, events: list[Event], line: str) -> tuple[float, Event | None]:
-    """The event whose value is nearest; the first of equals, an output before an input."""
-    best: tuple[float, int, Event | None] = (float("inf"), 0, None)
-    for event in (event for event in events if event.value.shape == value.shape):
-        rank = (round(error_of(value, _compared(line, event.value)), 12), _preference(line, event))
-        if rank < best[:2]:
-            best = (*rank, event)
-    return best[0], best[2]
-
-
-def _preference(line: str, event: Event) -> int:
-    """Among equal values: a norm's output and a block's output, and the input of what reads the stream next."""
-    norm = bool(re.search(r"ln|norm", event.module, re.IGNORECASE))
-    layered = bool(re.search(r"\d", event.module))
-    wanted = {
-        "10.3": norm and event.side == "in", "10.6[l]": norm and event.side == "in",
-        "10.8[l]": event.side == "out" and not norm and layered and event.module.rsplit(".", 1)[-1].isdigit(),
-    }.get(line, event.side == "out")  # fmt: skip
-    return 0 if wanted else 1
-
-
-def _by_name(line: str, events: list[Event]) -> tuple[str, str]:
-    if line == "10.11":
-        return ":out", "what the model returns"
-    hint = HINTS.get(line)
-    for event in events:
-        if hint and event.side == "out" and re.search(hint, event.module, re.IGNORECASE):
-            place = re.sub(r"(^|\.)0(?=\.|:)", r"\1{l}", event.place, count=1) if "[l]" in line else event.place
-            return place, "a guess from its name: no value near the oracle's was seen"
-    return "", "no value near the oracle's was seen; leave it out, or name the module"
+def _compared(path: str, whole: Model, value: Array, log: Callable[[Array], Array] | None = None) -> Array:
+    """Logits, or with `log` probabilities, as logarithms of probabilities; other values as they are."""
+    if path != whole.output or not whole.probable:
+        return value
+    return log(value) if log else np.log(softmax(value))
 
 
 def _shapes(model: nn.Module) -> Iterator[str]:

@@ -14,72 +14,74 @@ from typing import Any
 import torch
 from torch import nn
 
+from transformulary.conform.candidates.calling import call, other_tensors, tensors_of
 from transformulary.conform.candidates.candidate import Array, Candidate, array, said, stored
-from transformulary.conform.candidates.given import check_paths, check_shape, is_compared
+from transformulary.conform.candidates.given import check_paths, check_shape, is_compared, shape
 from transformulary.conform.candidates.places import Place, Table, table_for
 from transformulary.conform.candidates.returned import columns, last_line, logits, unsteady
 from transformulary.conform.dumps import nearest, precision_of
 from transformulary.conform.notes import UNSEEN, Note
-from transformulary.errors import CandidateError
+from transformulary.errors import AlgorithmError, CandidateError
 from transformulary.nn import evaluating
-from transformulary.paper import DTransformerConfig
-from transformulary.trace.select import kinds
+from transformulary.oracle.lines import line_at
+from transformulary.oracle.whole import Model, layers_of
+from transformulary.paper import Config, Read
 
 
-def watch_model(
-    model: nn.Module, config: DTransformerConfig, x: Sequence[int], table: Table | None = None, name: str = ""
-) -> Candidate:
+def watch_model(model: nn.Module, whole: Model, x: Read, table: Table | None = None, name: str = "") -> Candidate:
     """Run a model once on x and keep what its table's places show.
 
     Args:
-        model: on any device, in any precision; it gets ids of shape (1, ell).
+        model: on any device, in any precision; it gets ids of shape (1, ell), as `call` gives them.
+        whole: what it should be.
         table: where its lines can be seen; None: the table of its class.
 
     Raises:
         CandidateError: there is no table; a place is no module or shows another shape; the model fails.
     """
     table = table or table_for(model)
-    places = dict(_all_places(table, config))
-    _check_table(table, places, config, len(x))
-    seen, notes, returned = _see(model, places, table.tokens, x)
+    places = dict(_all_places(table, whole.config))
+    _check_table(table, places, whole, x)
+    axes = {path: len(shape(path, whole, x)) for path in places}
+    seen, notes, returned = _see(model, places, table.tokens, x, axes)
     for path, value in seen.items():
-        check_shape(path, value, config, len(x), _named(places[path]), " (tokens as columns)")
-    _check_layers(table, config.L)
-    precision = model_precision(model)
-    seen["10.11"], of_output = last_line(seen.get("10.11"), returned, table.tokens, table.output, precision)
+        check_shape(path, value, whole, x, _named(places[path]), " (tokens as columns)")
+    _check_layers(table, whole.config)
+    precision, last = model_precision(model), whole.output
+    seen[last], of_output = last_line(whole, seen.get(last), returned, table.tokens, table.output, precision)
     notes += [*_repeat(model, x, returned, precision), *of_output]
     return Candidate(
         name=name or type(model).__name__,
         seen=seen,
         precision=precision,
         lower=table.lower,
-        buffers={n: stored(b) for n, b in _other_tensors(model)},
+        buffers={n: stored(b) for n, b in other_tensors(model)},
         weights={n: stored(p) for n, p in model.named_parameters(remove_duplicate=False)},
         notes=tuple(notes),
     )
 
 
-def _check_table(table: Table, places: Mapping[str, Place], config: DTransformerConfig, ell: int) -> None:
+def _check_table(table: Table, places: Mapping[str, Place], whole: Model, x: Read) -> None:
     """Raise CandidateError where a place or a precision is said of what is no value, or no line, of this run."""
-    check_paths(places, config, ell, "the table of places")
+    check_paths(places, whole, x, "the table of places")
     if alone := [path for path in places if not is_compared(path)]:
         raise CandidateError(f"the table of places: {alone[0]} is not compared: what is made of it is. Leave it out.")
-    lines = dict.fromkeys(path.partition("[")[0] for path in kinds(config) if "/" not in path and ":" not in path)
+    lines = [line.name for line in whole.lines]
     if unknown := [line for line in table.lower if line not in lines]:
         says = f"lower says {unknown[0]}, and that is no line of this run. {nearest(unknown[0], lines)}"
         raise CandidateError(f"the table of places: {says}")
 
 
-def _check_layers(table: Table, L: int) -> None:
+def _check_layers(table: Table, config: Config) -> None:
     """Raise CandidateError where a path is of every layer and its place of one, or the reverse."""
     for path, place in table.places.items():
-        if ("[l]" in path) != ("{l}" in _named(place)) and L > 1:
+        if ("[l]" in path) != ("{l}" in _named(place)) and _layers(path, config) > 1:
             says = f"{path} = {_named(place)!r} counts layers on one side only: with [l] goes a place with {{l}}"
             raise CandidateError(f"the table of places: {says}.")
 
 
 def _see(
-    model: nn.Module, places: Mapping[str, Place], tokens: str, x: Sequence[int]
+    model: nn.Module, places: Mapping[str, Place], tokens: str, x: Read, axes: Mapping[str, int]
 ) -> tuple[dict[str, Array], list[Note], Any]:
     """({path: what its place shows in one run, tokens as columns}, what of the places shows nothing, what the model
     returns).  Dropout is off.
@@ -91,22 +93,22 @@ def _see(
         module = _module(place)
         if module not in modules:
             raise CandidateError(_no_module(path, module, modules))
-        keep = partial(_keep, shown[path], _looks(place), f"what is seen at {path}", tokens)
+        keep = partial(_keep, shown[path], _looks(place), f"what is seen at {path}", tokens, axes[path])
         handles.append(modules[module].register_forward_hook(keep, with_kwargs=True))
     try:
         with evaluating(model), torch.no_grad(), failing(type(model).__name__):
-            returned = model(ids(model, [list(x)]))
+            returned = call(model, [x])
     finally:
         for handle in handles:
             handle.remove()
     return *_once(places, shown, modules), returned
 
 
-def _repeat(model: nn.Module, x: Sequence[int], returned: Any, precision: str) -> tuple[Note, ...]:
+def _repeat(model: nn.Module, x: Read, returned: Any, precision: str) -> tuple[Note, ...]:
     """What is to be said of a second run that does not give what the first returned."""
     with evaluating(model), torch.no_grad(), failing(type(model).__name__):
         left_on = [name for name, module in model.named_modules() if module.training]
-        again = model(ids(model, [list(x)]))
+        again = call(model, [x])
     try:
         first, second = (array(logits(found), "") for found in (returned, again))
     except CandidateError:  # `last_line` says so
@@ -211,36 +213,27 @@ def check_signature(function: Any, usual: str) -> None:
         raise CandidateError(f"{name}{found} must be {usual}: {error}{at}.") from None
 
 
-def ids(model: nn.Module, rows: Sequence[Sequence[int]]) -> torch.Tensor:
-    """Token ids (B, ell) where the model is."""
-    return torch.tensor([list(row) for row in rows], device=next(iter(_tensors(model)), torch.empty(0)).device)
-
-
 def model_precision(model: nn.Module) -> str:
     """The type of most of a model's numbers."""
     sizes: dict[str, int] = {}
-    for parameter in _tensors(model):
+    for parameter in tensors_of(model):
         name = precision_of(parameter)
         sizes[name] = sizes.get(name, 0) + parameter.numel()
     return max(sizes, key=lambda name: sizes[name], default="float64")
 
 
-def _tensors(model: nn.Module) -> list[torch.Tensor]:
-    """What a model's numbers are in: its parameters, or, without any, its other tensors."""
-    return [*model.parameters()] or [tensor for _, tensor in _other_tensors(model)]
+def _layers(path: str, config: Config) -> int:
+    """How many layers the line at a path has; 1 outside of layers."""
+    try:
+        size = line_at(path.replace("[l]", "[l=1]")).layers
+    except (AlgorithmError, KeyError):  # no path of a line: the table is checked afterwards
+        return layers_of(config)
+    return int(getattr(config, size, layers_of(config))) if size else 1
 
 
-def _other_tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """(name, tensor) of real numbers that are no parameters: buffers, and plain attributes of modules."""
-    for place, module in model.named_modules():
-        for name, value in [*module.named_buffers(recurse=False), *vars(module).items()]:
-            if isinstance(value, torch.Tensor) and value.is_floating_point():
-                yield f"{place}.{name}".lstrip("."), value
-
-
-def _all_places(table: Table, config: DTransformerConfig) -> Iterator[tuple[str, Place]]:
+def _all_places(table: Table, config: Config) -> Iterator[tuple[str, Place]]:
     for pattern, place in table.places.items():
-        for l in range(config.L) if "[l]" in pattern else [0]:
+        for l in range(_layers(pattern, config)) if "[l]" in pattern else [0]:
             path, name = pattern.replace("[l]", f"[l={l + 1}]"), _named(place).replace("{l}", str(l))
             yield path, name if isinstance(place, str) else (name, place[1])
 
@@ -275,9 +268,10 @@ def _keep(
     look: Callable[[Any, Any], Any],
     what: str,
     tokens: str,
+    ndim: int,
     _: nn.Module,
     inputs: tuple[Any, ...],
     named: dict[str, Any],
     output: Any,
 ) -> None:
-    shown.append(columns(look((*inputs, *named.values()), output), what, tokens))
+    shown.append(columns(look((*inputs, *named.values()), output), what, tokens, ndim))

@@ -1,4 +1,4 @@
-"""What a PyTorch model returns: line 11 itself, or, beside a place that shows it, the same once more."""
+"""What a PyTorch model returns: the last line itself, or, beside a place that shows it, the same once more."""
 
 from __future__ import annotations
 
@@ -14,17 +14,24 @@ from transformulary.conform.dumps import precision_of
 from transformulary.conform.notes import DIFFERS, UNSEEN, Note
 from transformulary.errors import CandidateError
 from transformulary.oracle import softmax
+from transformulary.oracle.lines import line_at
+from transformulary.oracle.whole import Model
+
+#: What models call what they return, in `transformers`' words; an encoder alone has no logits.
+RETURNED = ("logits", "last_hidden_state")
 
 
 def logits(output: Any) -> Any:
     """The logits (B, ell, N_V) in what a model returns: an array, its first of several, its `.logits`, its "logits"."""
-    output = output.get("logits", output) if isinstance(output, Mapping) else getattr(output, "logits", output)
+    for name in RETURNED:
+        found = output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
+        output = output if found is None else found
     return output[0] if isinstance(output, tuple | list) and output else output
 
 
-def columns(value: Any, what: str, tokens: str) -> Array:
+def columns(value: Any, what: str, tokens: str, ndim: int = 2) -> Array:
     """What a module has, without its batch of one, tokens as columns."""
-    shown = single(array(value, what), 2)
+    shown = single(array(value, what), ndim)
     return shown.T if tokens == "rows" else shown
 
 
@@ -48,31 +55,35 @@ def unsteady(what: str, first: Array, second: Array, precision: str, left_on: Se
 
 
 def last_line(
-    shown: Array | None, returned: Any, tokens: str, output: str, precision: str
+    whole: Model, shown: Array | None, returned: Any, tokens: str, output: str, precision: str
 ) -> tuple[Array, tuple[Note, ...]]:
-    """(line 11, what is to be said of it): what the model returns counts, whatever a place beside it shows.
+    """(the last line, what is to be said of it): what the model returns counts, whatever a place beside it shows.
 
     Args:
-        shown: what the place of line 11 shows, if there is one.
+        whole: what the model should be.
+        shown: what the place of the last line shows, if there is one.
         returned: by the model; beside a place, logits or probabilities, whichever are nearer.
         tokens, output: as in a `Table`.
         precision: the model's.
     """
-    found = logits(returned)
+    found, last = logits(returned), f"line {line_at(whole.output).label}"
+    ndim, softmaxed = 1 if whole.gives == "classes" else 2, output == "logits" and whole.probable
     if shown is None:
-        numbers = columns(found, "what the model returns", tokens)
-        return probabilities(numbers) if output == "logits" else numbers, ()
-    P = probabilities(shown) if output == "logits" else shown
+        numbers = columns(found, "what the model returns", tokens, ndim)
+        return probabilities(numbers) if softmaxed else numbers, ()
+    P = probabilities(shown) if softmaxed else shown
+    if not whole.probable and not hasattr(returned, "last_hidden_state"):  # what is made of the vectors is its own
+        return P, ()
     try:
-        numbers = columns(found, "it", tokens)
+        numbers = columns(found, "it", tokens, ndim)
     except CandidateError as no_array:
-        return P, (Note("output", UNSEEN, f"what the model returns is not compared with line 11: {no_array}"),)
+        return P, (Note("output", UNSEEN, f"what the model returns is not compared with {last}: {no_array}"),)
     if numbers.shape != P.shape:
-        says = f"its shape is {numbers.shape}, and that of line 11 {P.shape}"
-        return P, (Note("output", UNSEEN, f"what the model returns is not compared with line 11: {says}"),)
+        says = f"its shape is {numbers.shape}, and that of {last} {P.shape}"
+        return P, (Note("output", UNSEEN, f"what the model returns is not compared with {last}: {says}"),)
     error, nearest = min(((error_of(P, Q), Q) for Q in (probabilities(numbers), numbers)), key=lambda pair: pair[0])
     largest = np.abs(shown[np.isfinite(shown)]).max(initial=1.0)  # what was rounded, before the softmax
     if error <= max(EXACT, FACTOR * largest * max(UNIT[kind] for kind in (precision, precision_of(found)))):
         return P, ()
-    says = f"what the model returns is not what the place of line 11 shows: they differ by {error:.1e}"
+    says = f"what the model returns is not what the place of {last} shows: they differ by {error:.1e}"
     return nearest, (Note("output", DIFFERS, f"{says}; what it returns is compared"),)

@@ -1,0 +1,123 @@
+"""No false alarm on released encoders and encoder-decoders, nor on ours."""
+
+import pytest
+import torch
+import transformers
+
+import huggingface as hf
+from transformulary.conform import conform
+from transformulary.conform.reference import PRESETS
+from transformulary.models import load
+
+SMALL = {"vocab_size": 61, "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+BERT = transformers.BertConfig(
+    vocab_size=61, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, num_labels=5,
+    max_position_embeddings=24,
+)  # fmt: skip
+MARIAN = transformers.MarianConfig(
+    **SMALL, d_model=32, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4, decoder_attention_heads=4,
+    encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=24, scale_embedding=True,
+    activation_function="swish",
+)  # fmt: skip
+BART = transformers.BartConfig(
+    **SMALL, d_model=32, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4, decoder_attention_heads=4,
+    encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=24, bos_token_id=0, forced_eos_token_id=1,
+)  # fmt: skip
+T5 = SMALL | {"d_model": 32, "d_kv": 9, "d_ff": 48, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4}
+MODELS = {
+    "masked": ("BertForMaskedLM", BERT),
+    "classes": ("BertForSequenceClassification", BERT),
+    "vectors": ("BertModel", BERT),
+    "marian": ("MarianMTModel", MARIAN),
+    "bart": ("BartForConditionalGeneration", BART),
+    "t5": ("T5ForConditionalGeneration", transformers.T5Config(**T5)),
+    "t5 1.1": (
+        "T5ForConditionalGeneration",
+        transformers.T5Config(**T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+    ),
+}
+NINE = {"9.3", "9.3a", "9.5", "9.6", "9.7", "9.8"}
+EIGHT = {f"8.{n}" for n in (3, 5, 6, 7, 8, 12, 14, 15, 16, 17, 18, 19, 21)}
+PRE = {f"8a.{n}" for n in (3, 5, 6, 7, 8, 10, 13, 15, 16, 17, 18, 19, 20, 22, 23)}
+LINES = {
+    "masked": NINE | {"9.10", "9.11", "9.12"},
+    "classes": NINE | {"9c.1", "9c.2"},
+    "vectors": NINE,
+    "marian": EIGHT,
+    "bart": EIGHT | {"8.3a", "8.12a"},
+    "t5": PRE,
+    "t5 1.1": PRE,
+}
+#: What a plain run is compared with; Marian and BART count positions from the padding on, which the report says.
+DECODING = {"with a cache", "in a batch", "padded on the right", "padded on the left"}
+NOT = {"masked": {"with a cache"}, "classes": {"with a cache"}, "vectors": {"with a cache"}}
+NOT["marian"] = NOT["bart"] = {"padded on the left"}
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """name -> the folder of a random model in float32, written once."""
+    written = {}
+
+    def checkpoint(name):
+        if name not in written:
+            written[name] = tmp_path_factory.mktemp("model")
+            kind, config = MODELS[name]
+            hf.randomise(getattr(transformers, kind)(config), 1).float().save_pretrained(written[name])
+        return written[name]
+
+    return checkpoint
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("name", MODELS)
+def test_transformers(checkpoints, name, attention, precision):
+    """Weights, lines, and decoding with a cache, in a batch and padded agree in every precision."""
+    path = checkpoints(name)
+    kind = getattr(transformers, MODELS[name][0])
+    theirs = kind.from_pretrained(path, attn_implementation=attention, dtype=getattr(torch, precision))
+
+    report = conform(theirs, path)
+
+    assert report.status == 0, report
+    assert report.precision == precision
+    assert {row.line for row in report.rows if row.status == "agrees"} == LINES[name]
+    weights = [note.says for note in report.notes if note.kind == "weights" and note.status == "agrees"]
+    assert weights[0].split()[0] == weights[0].split()[2]
+    agrees = {
+        note.says.partition(":")[0] for note in report.notes if (note.kind, note.status) == ("decoding", "agrees")
+    }
+    assert agrees == DECODING - NOT.get(name, set())
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize("name", MODELS)
+def test_ours(checkpoints, name, precision):
+    """Our fast models agree with the same checkpoints."""
+    path = checkpoints(name)
+
+    report = conform(load(path).model.to(getattr(torch, precision)), path)
+
+    assert report.status == 0, report
+    seen = LINES[name] - ({"9c.1"} if name == "classes" else set())
+    assert {row.line for row in report.rows if row.status == "agrees"} == seen
+
+
+@pytest.mark.parametrize("candidate", ["transformers", "ours"])
+@pytest.mark.parametrize("name", ["masked", "classes", "vectors", "marian", "bart", "t5"])
+def test_by_name(checkpoints, candidate, name):
+    """A library's own model of a folder, which is loaded by the name of the library."""
+    assert conform(candidate, checkpoints(name)).status == 0
+
+
+@pytest.mark.parametrize("name", ["transformer", "bert", "marian", "t5"])
+def test_presets(name):
+    """Tiny models with random parameters stand for a checkpoint."""
+    report = conform("ours", name, tokens=[1, 2, 3])
+
+    assert report.status == 0, report
+    assert report.number == {"transformer": "8", "bert": "9", "marian": "8", "t5": "8a"}[name]
+    assert (report.tokens, len(report.context) > 0, report.segments) == (
+        (1, 2, 3), report.number != "9", (0, 0, 0) if PRESETS[name].positions == "learned" and name == "bert" else (),
+    )  # fmt: skip
