@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ import torch
 from transformulary.conform.theta import theta_of
 from transformulary.errors import CheckpointError
 from transformulary.formats import describe, open_source, theta_source
-from transformulary.models import MODELS, save
-from transformulary.nn import Transformer
+from transformulary.models import save
+from transformulary.nn import DTransformer, EDTransformer, ETransformer, Transformer
 from transformulary.oracle import Theta
 from transformulary.oracle.rulings import damaged
 from transformulary.oracle.whole import Model, theta_with
@@ -54,6 +55,13 @@ class Reference:
         save(folder, self.model, self.tokenizer)
 
 
+#: The class of a config -> our fast model.
+FAST: dict[type[Config], Callable[..., Transformer]] = {
+    DTransformerConfig: DTransformer,
+    ETransformerConfig: ETransformer,
+    EDTransformerConfig: EDTransformer,
+    PreEDTransformerConfig: EDTransformer,
+}
 _LACKING = frozenset({"b_q", "b_k", "b_v", "b_o", "b_mlp1", "b_mlp2", "b_mlp3", "b_u"})
 #: Tiny models with random parameters, for what needs no checkpoint: no two sizes are equal by chance.
 PRESETS: dict[str, Config] = {
@@ -120,7 +128,7 @@ def random_model(config: Config, seed: int = 0) -> Transformer:
     All are numbers of float32: a model that holds them so, and is made `double()` after, has these very ones.
     """
     generator = torch.Generator().manual_seed(seed)
-    model = MODELS["tokens" if isinstance(config, ETransformerConfig) else type(config)](config).double().eval()
+    model = FAST[type(config)](config).double().eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             scale = float("norm" in name and name.endswith("weight"))

@@ -100,6 +100,10 @@ def compare_weights(
                 done |= {name, *_parts(name)}
                 del left[other]
                 break
+    for m in _below(ours, done, left, config):
+        matches.append(m)
+        done.add(m.name)
+        del left[m.theirs]
     found = [(size[m.theirs], everything[m.theirs]) for m in matches]
     for n, v in everything.items():
         tied = arrangement(ours["W_e"], v, "W_e", config) if config.tied else None
@@ -114,6 +118,20 @@ def compare_weights(
     matches = _one_layout(sorted(matches, key=lambda match: order.index(match.name)), {**joint, **ours})
     sizes = {value.size for value in missing.values()}  # one of these may stand for what is missing
     return matches + [_stray(n, v, ours, config) for n, v in left.items() if n in theirs and v.size not in sizes]
+
+
+def _below(ours: Mapping[str, Array], done: set[str], left: Mapping[str, Array], config: Config) -> list[Match]:
+    """Tables of positions that have further rows first, which no token reads."""
+    found = {}
+    for name in (name for name in ("W_p", "W_p_z") if name in ours and name not in done):
+        value = ours[name]
+        for other, theirs in left.items():
+            more = len(theirs) - len(value)
+            if theirs.ndim == 2 and more > 0 and other not in found and theirs.shape[1:] == value.shape[1:]:
+                if how := arrangement(value, theirs[more:], name, config):
+                    found[other] = Match(name, other, f"{how[0]}, below {more} other rows", how[1])
+                    break
+    return list(found.values())
 
 
 def _as_they_hold(

@@ -51,7 +51,7 @@ _SCALED = (
     ("embedding-scaled-twice", "the token embedding is multiplied by sqrt(d_e) twice", SCALE, "c.d_e *"),
     ("positions-scaled", "positions are multiplied by sqrt(d_e) as well", _POS, "sqrt(c.d_e) * " + _POS),
     *(
-        (f"positions-{kind}", f"positions are sinusoids {says}", _POS, f"as_sinusoid(POSITION, 'sinusoid{suffix}', t, {W_p}, c)")
+        (f"positions-{kind}", f"positions are sinusoids {says}", _POS, f"as_sinusoid(POSITION, 'sinusoid{suffix}', t, {{W_p}}, c)")
         for kind, suffix, says in (
             ("interleaved", "_vaswani", "with sines and cosines in turn, from 0 (the original Transformer's)"),
             ("halves", "_halves", "with all sines before all cosines, from 0 (Marian's)"),
