@@ -51,13 +51,9 @@ def run(args: argparse.Namespace) -> int:
     from transformulary.view import attention, suffix
 
     suffix(args.out)  # a wrong name is told before the model is loaded
-    from transformulary.encode.reading import vocabulary
-    from transformulary.generate.translation import answer_defaults
     from transformulary.models import load
 
-    loaded = load(args.model, args.format)
-    begin = None if args.context is None else answer_defaults(loaded).frame.bos_token
-    seen = attention(loaded.model, vocabulary(loaded), args.prompt, args.bos, args.context, begin)
+    seen = attention(load(args.model, args.format), args.prompt, args.bos, args.context)
     seen = seen.only(args.layer, args.head, args.kind)
     seen.save(args.out)
     print(json.dumps(_told(seen, args.out)) if args.json else args.out)

@@ -62,6 +62,9 @@ class Described:
     format: Format
     config: Config
 
+    def __repr__(self) -> str:
+        return f"<{self.format.model_type}: {self.source.path}>"
+
     @cached_property
     def head(self) -> Head | None:
         """What stands on top of the layers, where the format says that files differ in it."""
