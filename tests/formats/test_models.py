@@ -394,11 +394,3 @@ def test_a_tokenizer_that_is_too_large_is_refused(tmp_path):
     assert load(tmp_path / "padded").tokenizer.N_V == 6
     with pytest.raises(CheckpointError, match=r"N_V = 16 tokens, the model only N_V = 11"):
         load(tmp_path / "small")
-
-
-def test_what_is_loaded_is_shown_in_a_line(folder):
-    """Its kind, format, place and vocabulary; no tables."""
-    loaded = load(folder)
-
-    assert f"<gpt2: {folder / 'model.safetensors'}>" == repr(loaded.described)
-    assert f"<Loaded: DTransformer, {loaded.described!r}, {loaded.tokenizer!r}>" == repr(loaded)

@@ -150,3 +150,12 @@ def test_without_tables(folder, capsys):
     assert 2 == main(["describe", str(path / "mine.pt")])
     assert f"{path / 'mine.pt'} has no config.json beside it" in (said := capsys.readouterr().err)
     assert "--stored" in said
+
+
+def test_what_is_loaded_is_shown_in_a_line(folder):
+    """Its kind, format, place and vocabulary; no tables."""
+    path, _ = folder
+    loaded = load(path / "mine.pt", str(path / "my_format.py"))
+
+    assert f"<mine: {path / 'mine.pt'}>" == repr(loaded.described)
+    assert f"<Loaded: EDTransformer, {loaded.described!r}, None>" == repr(loaded)
