@@ -67,6 +67,9 @@ class Loaded:
     generation: dict[str, Any]
     described: Described
 
+    def __repr__(self) -> str:
+        return f"<Loaded: {type(self.model).__name__}, {self.described!r}, {self.tokenizer!r}>"
+
     def __call__(self, *sequences: Tensor, **more: Any) -> Any:
         """What the model computes: logits, classes or vectors.  Arguments and errors as for its `forward`."""
         return self.model(*sequences, **more)

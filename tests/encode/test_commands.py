@@ -229,3 +229,12 @@ def test_lines_that_are_no_pairs(folders, capsys, typed, content, message):
     status = main(["classify", folders["classify"], "--pairs"])
 
     assert (2, True) == (status, message in capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_unknown_tokens_are_counted(folders, capsys, verb):
+    """A note on stderr says how many of the texts' own tokens the vocabulary lacks; of known ones there is none."""
+    assert 0 == main([verb, folders[verb], "the zebra [MASK]" if verb == "fill" else "the zebra"])
+    assert "note: 1 of 2 tokens are unknown to the vocabulary.\n" == capsys.readouterr().err
+    assert 0 == main([verb, folders[verb], "the [MASK]" if verb == "fill" else "the cat"])
+    assert "" == capsys.readouterr().err

@@ -134,3 +134,21 @@ def loaded_model(args: argparse.Namespace) -> "Loaded":
     loaded = load(args.model, args.format)
     loaded.model.to(device)
     return loaded
+
+
+def noted(loaded: "Loaded", texts: Sequence["Text"], special: bool = False) -> "Loaded":
+    """The model; a note on stderr says how many tokens of the texts its vocabulary does not know.
+
+    special: what spells a special token is read as that token.
+
+    Raises as `encode.reading.read` does.
+    """
+    from transformulary.encode.reading import read
+
+    tokenizer = loaded.tokenizer
+    if tokenizer and tokenizer.unk_token is not None:
+        rows = read(loaded, [text for text in texts if not isinstance(text, list)], special)
+        ids = [i for row in rows for i in row.ids if i == tokenizer.unk_token or i not in tokenizer.control]
+        if unknown := ids.count(tokenizer.unk_token):
+            print(f"note: {unknown} of {len(ids)} tokens are unknown to the vocabulary.", file=sys.stderr)
+    return loaded

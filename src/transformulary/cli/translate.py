@@ -21,7 +21,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from transformulary.cli import at_least_one
-from transformulary.cli._texts import inputs_arguments, loaded_model, read_inputs, texts_arguments
+from transformulary.cli._texts import inputs_arguments, loaded_model, noted, read_inputs, texts_arguments
 from transformulary.errors import ConfigError, require
 from transformulary.paper.practice import UNTIL
 
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     from transformulary.generate.translation import answer_defaults, encoder_decoder, translated
 
     texts, loaded = read_inputs(args), loaded_model(args)
-    encoder_decoder(loaded, "translate")
+    encoder_decoder(noted(loaded, texts), "translate")
     how = _way(args, answer_defaults(loaded))
     found = translated(loaded, texts, how, args.max, args.seed, args.batch)
     for text, one in zip(texts, found, strict=True):

@@ -26,7 +26,8 @@ from transformulary.formats.rules import (
     unwrapped,
 )
 from transformulary.formats.sources import Stored
-from transformulary.paper import Config, DTransformerConfig
+from transformulary.paper import Config, DTransformerConfig, Top
+from transformulary.paper.top import GIVES_TOKENS
 
 #: The default of a key that must be there.
 NEEDED = object()
@@ -107,6 +108,7 @@ class Format:
     unused      patterns of stored parameters that we compute nothing with
     buffers     patterns of stored tensors that are no parameters
     prefix      what their names may begin with, or not
+    refused     architectures, as config.json calls them, that we do not compute, and what they have of their own
     sees        tensors on whose presence the config depends: "stored" in what `keys` read lists those that there are
     writes      further keys of a config.json that we write
     kind        the class of its configs
@@ -123,6 +125,7 @@ class Format:
     unused: tuple[str, ...] = ()
     buffers: tuple[str, ...] = ()
     prefix: str = ""
+    refused: Mapping[str, str] = field(default_factory=dict)
     sees: frozenset[str] = frozenset()
     writes: Mapping[str, Any] = field(default_factory=dict)
     kind: type[Config] = DTransformerConfig
@@ -195,6 +198,16 @@ class Format:
         """The head of a model by what its file holds; None where the format knows only one kind of model."""
         names = {unwrapped(name) for name in stored}
         return next((h for h in self.heads if not h.mark or any(like(name, h.mark) for name in names)), None)
+
+    def top_said(self, theirs: dict[str, Any]) -> Top | None:
+        """What stands on top of the layers by the `architectures` of a config.json; None where these do not tell."""
+        said = theirs.get("architectures")
+        heads = [h for h in self.heads if isinstance(said, list) and {h.architecture, *h.also} & {*map(str, said)}]
+        if self.heads and not heads:
+            return None
+        named, n = theirs.get("id2label"), theirs.get("num_labels")
+        N_C = len(named) if isinstance(named, dict) else n if isinstance(n, int) else USUAL_CLASSES
+        return Top(heads[0].gives, N_C if heads[0].gives == "classes" else 0) if heads else GIVES_TOKENS
 
     def origins(self, config: Config, head: Head | None = None, N_C: int = 1) -> Iterator[tuple[str, Origin]]:
         """(one of our names, where the table says that it is stored), for every tensor that the model has."""
@@ -295,6 +308,8 @@ class Format:
         return any(like(full, p) for p in patterns) and not any(like(full, p) for p in used)
 
 
+#: How many classes a config.json means that does not say.
+USUAL_CLASSES = 2
 #: What we add to any format's config.json: facts about the folder, none about the mathematics.
 OUR_KEYS = frozenset({"model_type", "transformulary"})
 #: What is said of the parameters as they are saved.

@@ -147,12 +147,14 @@ class Head:
     mark          pattern of the stored tensors by which it is known, "" where there are none
     architecture  how config.json calls such a model
     weights       its tensors
+    also          further architectures of which we compute just this
     """
 
     gives: str
     mark: str
     architecture: str
     weights: tuple[Rule, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 def like(name: str, pattern: str) -> bool:
