@@ -1,6 +1,7 @@
 """Converted: the same numbers, the same vocabulary, in files that `transformers` loads; whole or not at all."""
 
 import json
+import resource
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from huggingface import randomise
 from nn.models import config, model, tokens
 from transformulary.cli import main
 from transformulary.errors import CheckpointError, ConfigError, DataError
+from transformulary.files import claimed
 from transformulary.formats import open_source
 from transformulary.models import convert, load, save
 from transformulary.tokens import Tokenizer
@@ -183,6 +185,65 @@ def test_in_its_own_place(tmp_path):
     convert(tmp_path / "m", tmp_path / "m", dtype="float64", overwrite=True)
 
     assert {"F64"} == set(open_source(tmp_path / "m").dtypes.values())
+
+
+def two_models(folder):
+    """Two of one config, with other weights, and another tokenizer_config.json."""
+    for name in "ab":
+        theirs("llama", folder / name)
+    (folder / "b" / "tokenizer_config.json").write_text("{}")
+    return folder / "a", folder / "b"
+
+
+def read(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_full_disk_leaves_the_old_model(tmp_path):
+    """When a model cannot take the place of another, or its own, all its files stay, and no other."""
+    a, b = two_models(tmp_path)
+    before = read(b)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))
+    try:
+        for source in (a, b):
+            with pytest.raises(OSError, match=r"model\.safetensors"):
+                convert(source, b, dtype="float64", overwrite=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert before == read(b)
+
+
+def test_no_mixture_is_a_model(tmp_path, monkeypatch):
+    """Killed while one model takes the place of another, which has the same config, OUT is none; a retry mends that."""
+    a, b = two_models(tmp_path)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("os.replace", killed)
+        convert(a, b, overwrite=True)
+    with pytest.raises(CheckpointError, match=r"no config\.json"):
+        load(b)
+
+    convert(a, b, overwrite=True)
+
+    convert(a, tmp_path / "c")
+    assert read(tmp_path / "c") == read(b)
+
+
+def test_two_at_once(tmp_path):
+    """Who would write where another run is writing is refused, and the model there stays."""
+    a, b = two_models(tmp_path)
+    before = read(b)
+
+    with claimed(b), pytest.raises(ConfigError, match="is in use: another run writes there"):
+        convert(a, b, overwrite=True)
+
+    assert before == read(b)
 
 
 def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
