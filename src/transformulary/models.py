@@ -239,9 +239,9 @@ def _converted(described: Described, tensors: Mapping[str, Tensor], form: Format
     if form is described.format:
         prefix = "" if described.prefixed else form.prefix
         stored = {name.removeprefix(prefix): t for name, t in form.stored(config, tensors, torch.cat)}
-        more = {name: torch.tensor(source.array(at)).to(PRECISIONS[dtype]) for name, at in described.kept()}
+        more = {name: _kept(described, at, PRECISIONS[dtype]) for name, at in described.kept()}
         for name, at, rows in described.unread():
-            stored[name][:rows] = torch.tensor(source.array(at)[:rows])
+            stored[name][:rows] = _in(stored[name].dtype, at, torch.tensor(source.array(at)[:rows]))
         files["model.safetensors"] = _bytes(stored | more)
     return files
 
@@ -269,6 +269,14 @@ def _tensors(described: Described) -> dict[str, Tensor]:
     read, dtype = reader(described), DTYPES[described.dtype]
     twins = TIED if described.config.tied else {}
     return {name: torch.tensor(read(name), dtype=dtype) for name in described.plan if name not in twins}
+
+
+def _kept(described: Described, name: str, dtype: torch.dtype) -> Tensor:
+    """A tensor that we compute nothing with, as it was; where the model is saved in another precision, in that one."""
+    tensor, own = torch.tensor(described.source.array(name)), described.source.dtypes[name]
+    if own not in DTYPES:  # no real numbers
+        return tensor
+    return _in(DTYPES[own] if dtype == DTYPES[described.dtype] else dtype, name, tensor)
 
 
 def _in(dtype: torch.dtype, name: str, tensor: Tensor) -> Tensor:

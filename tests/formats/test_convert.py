@@ -8,6 +8,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+from encode.models import saved
 from formats.theirs import KINDS, SIZES
 from huggingface import randomise
 from nn.models import config, model, tokens
@@ -29,6 +30,8 @@ MAKERS = {
     ),
     **{kind: (*KINDS[kind], SIZES) for kind in KINDS},
 }
+BART = {"vocab_size": 11, "d_model": 8, "encoder_layers": 1, "decoder_layers": 1, "max_position_embeddings": 8}
+BART |= {f"{stack}_{size}": 2 for stack in ("encoder", "decoder") for size in ("attention_heads", "ffn_dim")}
 KEPT = {"bos_token_id": 3, "eos_token_id": 4, "initializer_range": 0.5}
 
 
@@ -136,6 +139,39 @@ def test_a_number_too_large(tmp_path):
     with pytest.raises(ConfigError, match=r"norm.weight has 7e\+04, and float16 ends at 6.55e\+04"):
         convert(tmp_path / "theirs", tmp_path / "ours", dtype="float16")
     assert not (tmp_path / "ours").exists()
+
+
+def with_spares(folder, dtype="float32", **tensors):
+    """A BERT whose file has more tensors than we compute with."""
+    convert(saved(folder / "first", "fill"), folder / dtype, dtype=dtype)
+    file = folder / dtype / "model.safetensors"
+    save_file(load_file(file) | {f"bert.pooler.dense.{name}": t for name, t in tensors.items()}, file)
+    return folder / dtype
+
+
+def test_spare_tensors_stay_as_they_are(tmp_path):
+    """What we compute nothing with keeps its numbers and its own type, also beside parameters of another."""
+    spares = {"bias": torch.tensor([2**40 + 1]), "weight": torch.tensor([[1 + 2**-20]])}
+    before = with_spares(tmp_path, "float16", **spares)
+    convert(before, tmp_path / "out")
+
+    found = load_file(tmp_path / "out" / "model.safetensors")
+    for name, tensor in load_file(before / "model.safetensors").items():
+        assert tensor.dtype == found[name].dtype, name
+        assert torch.equal(tensor, found[name])
+
+
+def test_spare_numbers_too_large(tmp_path):
+    """No number becomes infinite, not even one that we compute nothing with."""
+    bert = with_spares(tmp_path, weight=torch.tensor([[1e6]]))
+    bart = transformers.BartForConditionalGeneration(transformers.BartConfig(**BART))
+    bart.model.encoder.embed_positions.weight.data[0] = 1e6  # a row that no position has
+    bart.save_pretrained(tmp_path / "bart")
+
+    with pytest.raises(ConfigError, match=r"bert.pooler.dense.weight has 1e\+06, and float16 ends at 6.55e\+04"):
+        convert(bert, tmp_path / "out", dtype="float16")
+    with pytest.raises(ConfigError, match=r"encoder.embed_positions.weight has 1e\+06"):
+        convert(tmp_path / "bart", tmp_path / "out", dtype="float16")
 
 
 def test_our_own_vocabulary_stays_its_own(tmp_path):
