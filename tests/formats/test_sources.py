@@ -1,6 +1,7 @@
 """Wherever a checkpoint lies and however it is stored, it is the same model; what is damaged is one line."""
 
 import json
+import os
 import pickle
 import shutil
 import zipfile
@@ -274,6 +275,15 @@ def test_a_truncated_pickle(folder, old):
         path.write_bytes(whole[:n])
         with pytest.raises(CheckpointError, match=r"pytorch_model.bin"):
             load(path)
+
+
+@pytest.mark.parametrize("name", ["m.safetensors", "m.bin", "m.pt", "m.gguf"])
+def test_a_pipe(folder, name):
+    """Nobody waits for what is written to a pipe, perhaps for ever."""
+    os.mkfifo(folder / name)
+
+    with pytest.raises(CheckpointError, match=f"{name} is no file"):
+        open_source(folder / name)
 
 
 def test_other_files(folder):

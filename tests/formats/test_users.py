@@ -100,6 +100,7 @@ def test_its_tensors_are_checked(folder):
         (None, "there is no file .*my_format.py"),
         ("FORMAT = ", r"cannot be run \(SyntaxError"),
         ("1 / 0", r"cannot be run \(ZeroDivisionError: division by zero\)"),
+        ("raise SystemExit(0)", r"cannot be run \(SystemExit: 0\)"),
         ("x = 1", "has no FORMAT, which would be a transformulary.formats.Format"),
         ("FORMAT = 1", "has no FORMAT, which would be"),
     ],

@@ -124,6 +124,15 @@ def test_added_tokens(tmp_path):
         Tokenizer.load(tmp_path)
 
 
+@pytest.mark.parametrize(("token", "line"), [("'the'", "the"), ("''", "")])
+def test_a_token_twice(tmp_path, token, line):
+    """Two ids of one token are refused, and both lines named."""
+    (tmp_path / "vocab.txt").write_text("[UNK]\n[SEP]\n[PAD]\n[CLS]\n[MASK]\n" + f"{line}\ncat\n{line}\n")
+
+    with pytest.raises(TokenError, match=f"vocab.txt has {token} in lines 6 and 8"):
+        Tokenizer.load(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("files", "config", "message"),
     [

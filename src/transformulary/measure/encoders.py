@@ -65,9 +65,8 @@ def classes(loaded: Loaded, texts: Sequence[str], labels: Sequence[str], batch: 
 
 def number(label: str, names: Sequence[str], n: int) -> int:
     """The class that is called so, or has that number.  Raises DataError where there is none."""
-    if label in names:
-        return names.index(label)
-    if label.isdecimal() and int(label) < len(names):
-        return int(label)
+    for called in (names, [str(i) for i in range(len(names))]):
+        if label in called:
+            return called.index(label)
     known = ", ".join(names[:10]) + (", ..." if names[10:] else "")
     raise DataError(f"label {n} is {label!r}, which is no class of the model: {known}, or a number below {len(names)}.")

@@ -154,7 +154,13 @@ def read_bytepairs(files: list[Path], config: Config) -> Tokenizer:
 def read_wordpiece(files: list[Path], config: Config) -> Tokenizer:
     """BERT's vocab.txt, one token a line: words are cut at signs, then into the longest pieces that there are."""
     lines = read_text(files[0]).split("\n")
-    vocabulary = {token.rstrip("\r"): i for i, token in enumerate(lines[:-1] if lines[-1] == "" else lines)}
+    tokens = [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
+    vocabulary = {token: i for i, token in enumerate(tokens)}
+    if twice := [token for i, token in enumerate(tokens) if vocabulary[token] != i]:
+        first, last = tokens.index(twice[0]) + 1, vocabulary[twice[0]] + 1
+        raise TokenError(
+            f"{files[0]} has {twice[0]!r} in lines {first} and {last}: which id is meant is anyone's guess."
+        )
     special = BERT | {role: token for role, token in named(config, {}, vocabulary.get).items() if role in BERT}
     if lost := [token for token in special.values() if token not in vocabulary]:
         raise TokenError(f"{files[0]} is no vocabulary of BERT: it has no {lost[0]}.")
