@@ -76,7 +76,7 @@ def test_masks_are_filled(folders, said):
     text, line = said("fill", folders["fill"], TEXTS[0], "--k", "2").splitlines()
 
     (masked,) = filled.masked
-    assert (told["tokens"], told["masked"][0]["t"], told["recovered"]) == (filled.tokens, masked.t, 0)
+    assert (told["tokens"], told["masked"][0]["t"], told["recovered"]) == (filled.tokens, masked.t, None)
     assert told["masked"][0]["choices"] == [{"id": c.id, "name": c.name, "p": c.p} for c in masked.choices]
     assert (text, line) == (TEXTS[0], "  t = 5  " + "  ".join(f"{c.name!r} {c.p:.3f}" for c in masked.choices))
 
@@ -159,6 +159,21 @@ def test_pairs(folders, said, typed):
     (told,) = objects(given)
     (classes,) = classify(load(folders["classify"]), ("the cat", "a dog"))
     assert (told["text"], told["classes"][0]["p"]) == (["the cat", "a dog"], classes[0].p)
+
+
+def test_the_name_of_a_file_is_a_text(folders, capsys, monkeypatch, tmp_path):
+    """It is read as it stands, but a line on stderr says how to read the file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").write_text("the cat")
+
+    assert 0 == main(["embed", folders["embed"], "a"])
+    out, err = capsys.readouterr()
+    assert 0 == main(["embed", folders["embed"], "--file", "a"])
+    content = capsys.readouterr()
+
+    assert "note: a is a file, and read as a text here; --file a reads its lines.\n" == err
+    assert "" == content.err
+    assert content.out != out
 
 
 def test_ids(folders, said):

@@ -94,6 +94,17 @@ def test_its_tensors_are_checked(folder):
         load(path / "more.pt", str(path / "my_format.py"))
 
 
+def test_a_name_of_ours_is_misspelt(folder):
+    """A rule that says a tensor is one that the model does not have names that, and the nearest one."""
+    path, _ = folder
+    tables = TABLES.replace('"W_e.weight"', '"W_ee.weight"')
+    (path / "my_format.py").write_text(tables)
+    message = r"mine.pt: tok_embedding.weight is said to be W_ee.weight, which the model does not have. .* W_e.weight"
+
+    with pytest.raises(CheckpointError, match=message):
+        load(path / "mine.pt", str(path / "my_format.py"))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

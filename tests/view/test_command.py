@@ -118,6 +118,14 @@ def test_an_encoder_decoder_has_two_texts(translator, tmp_path, capsys):
     assert (target, source, [2]) == (cross["tokens"], cross["keys"], cross["layers"])
 
 
+def test_an_encoder_has_one_text(tmp_path, capsys):
+    """Of --context it says that it has no use for it."""
+    folder = encoders.saved(tmp_path / "model", "fill")
+
+    assert 2 == main(["attention", str(folder), "--prompt", "the cat", "--context", "a"])
+    assert "reads one text, and no context" in capsys.readouterr().err
+
+
 def test_an_encoder_reads_its_text(tmp_path, capsys):
     """With its special tokens."""
     folder = encoders.saved(tmp_path / "model", "fill")

@@ -1,7 +1,9 @@
 """The texts that a verb is given: as arguments, in files or on standard input, there one text per line."""
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
+from os.path import isfile
 from typing import TYPE_CHECKING
 
 from transformulary.cli import FORMAT_HELP, MODEL_HELP, standard_input, token_ids
@@ -90,6 +92,9 @@ def _halves(n: int, line: str) -> tuple[str, str]:
 
 def _named(args: argparse.Namespace) -> Iterator[str]:
     if args.text:
+        if len(args.text) == 1 and isfile(args.text[0]):
+            name = printable(args.text[0])
+            print(f"note: {name} is a file, and read as a text here; --file {name} reads its lines.", file=sys.stderr)
         yield from _checked("the arguments", args.text)
     elif args.file:
         for file in args.file:

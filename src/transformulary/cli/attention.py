@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transformulary.cli import MODEL_HELP
+from transformulary.paper import TwoStacks
 
 if TYPE_CHECKING:
     from transformulary.view import Attention, Stack
@@ -55,7 +56,8 @@ def run(args: argparse.Namespace) -> int:
     from transformulary.models import load
 
     loaded = load(args.model)
-    begin = None if args.context is None else answer_defaults(loaded).frame.bos_token
+    answers = args.context is not None and isinstance(loaded.described.config, TwoStacks)
+    begin = answer_defaults(loaded).frame.bos_token if answers else None
     seen = attention(loaded.model, vocabulary(loaded), args.prompt, args.bos, args.context, begin)
     seen = seen.only(args.layer, args.head, args.kind)
     seen.save(args.out)

@@ -36,7 +36,8 @@ def run(args: argparse.Namespace) -> int:
     texts = read_inputs(args)
     for text, one in zip(texts, filled(loaded_model(args), texts, args.k, args.each, args.batch), strict=True):
         if args.json:
-            print(json.dumps({"text": text} | asdict(one) | {"recovered": one.recovered}, ensure_ascii=False))
+            recovered = {"recovered": one.recovered if args.each else None}
+            print(json.dumps({"text": text} | asdict(one) | recovered, ensure_ascii=False))
         else:
             print("\n".join([shown(text), *_told(one, args.each)]))
     return 0

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from transformulary.errors import CheckpointError, ConfigError
-from transformulary.formats.names import TIED, shapes
+from transformulary.formats.names import TIED, Shape, shapes
 from transformulary.formats.rules import (
     LAYERS,
     SHAPES,
@@ -198,8 +198,8 @@ class Format:
 
     def origins(self, config: Config, head: Head | None = None, N_C: int = 1) -> Iterator[tuple[str, Origin]]:
         """(one of our names, where the table says that it is stored), for every tensor that the model has."""
-        ours = shapes(config) if head is None else SHAPES[head.gives](config, N_C)
-        for rule in (*self.weights, *(head.weights if head else ())):
+        ours = self.shapes(config, head, N_C)
+        for rule in self.rules(head):
             for theirs, names in rule.everywhere(config):
                 begin, heights = 0, [ours[name][0] for name in names if name in ours]
                 for name, height in zip(names if heights else (), heights, strict=True):
@@ -239,19 +239,29 @@ class Format:
                 f"together, or one of them is damaged."
             )
         head = self.head(stored)
-        planned = dict(self.origins(config, head, classes(stored, head)))
+        N_C = classes(stored, head)
+        planned = dict(self.origins(config, head, N_C))
         names = self.names(stored, file, self.used(config, head))
         twins = TIED if config.tied else {}  # need not be stored
         planned = {name: origin for name, origin in planned.items() if name not in twins or origin.name in names}
-        check_names({origin.name for origin in planned.values()}, names, file)
+        meant = dict(place for rule in self.rules(head) for place in rule.everywhere(config))
+        wanted = {origin.name for origin in planned.values()}
+        check_names(wanted, names, meant, self.shapes(config, head, N_C), file)
         found = {name: replace(origin, name=names[origin.name]) for name, origin in planned.items()}
         check_stored(found, stored, file)
         return found
 
     def used(self, config: Config, head: Head | None) -> list[str]:
         """The tensors, {l} being the layer, that a model with this config and head may have."""
-        rules = (*self.weights, *(head.weights if head else ()))
-        return [rule.theirs for rule in rules if rule.holds(config)]
+        return [rule.theirs for rule in self.rules(head) if rule.holds(config)]
+
+    def rules(self, head: Head | None) -> tuple[Rule, ...]:
+        """What is said of the tensors of a model with this head."""
+        return (*self.weights, *(head.weights if head else ()))
+
+    def shapes(self, config: Config, head: Head | None, N_C: int) -> Mapping[str, Shape]:
+        """Our tensors of a model with this head."""
+        return shapes(config) if head is None else SHAPES[head.gives](config, N_C)
 
     def names(self, stored: Iterable[str], file: object, used: list[str]) -> dict[str, str]:
         """{the table's name: the name in the file} of what is no buffer and not unused; a copy may stand alone.

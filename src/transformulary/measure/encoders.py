@@ -46,7 +46,7 @@ def cut(text: str, tokenizer: Tokenizer, context: int) -> Iterator[list[int]]:
         yield [*framed[:before], *piece, *framed[before + len(ids) :]]
 
 
-def classes(loaded: Loaded, texts: Sequence[str], labels: Sequence[str], batch: int) -> Measured:
+def classes(loaded: Loaded, texts: Sequence[str], labels: Sequence[str | int], batch: int) -> Measured:
     """Nats of the class that each text is said to have; see `evaluate`."""
     encoder(loaded, EClassifier, "evaluate")
     names, source = loaded.described.labels, loaded.described.source
@@ -63,10 +63,10 @@ def classes(loaded: Loaded, texts: Sequence[str], labels: Sequence[str], batch: 
     return together("texts", parts())
 
 
-def number(label: str, names: Sequence[str], n: int) -> int:
+def number(label: str | int, names: Sequence[str], n: int) -> int:
     """The class that is called so, or has that number.  Raises DataError where there is none."""
     for called in (names, [str(i) for i in range(len(names))]):
-        if label in called:
-            return called.index(label)
+        if str(label) in called:
+            return called.index(str(label))
     known = ", ".join(names[:10]) + (", ..." if names[10:] else "")
     raise DataError(f"label {n} is {label!r}, which is no class of the model: {known}, or a number below {len(names)}.")
