@@ -45,5 +45,11 @@ def test_what_there_is_not():
     """A batch without rows and a device that this machine lacks are refused in one line."""
     with pytest.raises(ConfigError, match=r"^batch = 0: at least one"):
         by_length([], list, 0)
-    with pytest.raises(ConfigError, match=r"^device = 'abacus' cannot be used here: .*"):
-        device_of("abacus")
+    for name in ("abacus", "meta"):
+        with pytest.raises(ConfigError, match=rf"^device = '{name}' cannot be used here: .*"):
+            device_of(name)
+
+
+def test_a_batch_of_all():
+    """A batch may be larger than anything that can be counted."""
+    assert [1, 2] == list(by_length(["a", "bb"], lambda some: map(len, some), 10**20))

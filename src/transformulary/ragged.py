@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import islice
+from sys import maxsize
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from transformulary.errors import ConfigError
@@ -44,7 +45,7 @@ def by_length(
 def _by_length(
     rows: Iterator[Row], run: Callable[[list[Row]], Iterable[Result]], batch: int, length: Callable[[Row], int]
 ) -> Iterator[Result]:
-    while window := list(islice(rows, WINDOW * batch)):
+    while window := list(islice(rows, min(WINDOW * batch, maxsize))):
         results: dict[int, Result] = {}
         order = sorted(range(len(window)), key=lambda i: length(window[i]))
         for start in range(0, len(order), batch):
@@ -67,13 +68,15 @@ def padded(rows: Sequence[Sequence[int]], device: str | device | None = None) ->
 def device_of(name: str) -> Any:
     """The torch.device of that name, "auto" for an accelerator where there is one.
 
-    Raises ConfigError: there is none on this machine.
+    Raises ConfigError: there is none on this machine, or none that holds numbers ("meta").
     """
     import torch
 
     if name == "auto":
         return torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
     try:
-        return torch.empty(0, device=name).device
+        number = torch.zeros(1, device=name)
+        number.item()
+        return number.device
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ConfigError(f"device = {name!r} cannot be used here: {str(error).splitlines()[0]}") from None

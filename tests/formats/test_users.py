@@ -112,6 +112,7 @@ def test_a_name_of_ours_is_misspelt(folder):
         (None, "there is no file .*my_format.py"),
         ("FORMAT = ", r"cannot be run \(SyntaxError"),
         ("1 / 0", r"cannot be run \(ZeroDivisionError: division by zero\)"),
+        ("raise SystemExit(0)", r"cannot be run \(SystemExit: 0\)"),
         ("x = 1", "has no FORMAT, which would be a transformulary.formats.Format"),
         ("FORMAT = 1", "has no FORMAT, which would be"),
     ],

@@ -179,6 +179,7 @@ def test_bleu_and_chrf():
         ("classifier", {"answers": [-1]}, DataError, "label 1 is -1"),
         ("classifier", {"answers": ["envy"]}, DataError, "label 1 is 'envy', which is no class.*: joy, anger, fear"),
         ("classifier", {"answers": ["3"]}, DataError, "label 1 is '3'"),
+        ("classifier", {"answers": ["9" * 5000]}, DataError, "label 1 is '9999"),
         ("classifier", {"answers": ["0", "0"]}, DataError, "there are 1 texts and 2 labels"),
     ],
 )

@@ -105,7 +105,7 @@ class Described:
     @cached_property
     def pooling(self) -> Pooling:
         """How a text gets one vector.  Raises CheckpointError as `Pooling.read` does."""
-        return Pooling.read(self.source.folder)
+        return Pooling.read(self.source.folder, self.config.d_e)
 
     def kept(self) -> Iterator[tuple[str, str]]:
         """(name to be saved under, name in the file) of what is saved as it was: parts that we compute nothing with."""

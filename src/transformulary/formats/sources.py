@@ -156,6 +156,10 @@ def open_source(where: str | Path, needs_config: bool = True) -> Source:
     """
     path = _existing(where)
     file = (_parameters(path) or _nothing(path)) if path.is_dir() else path
+    if not file.is_file():
+        raise CheckpointError(
+            f"{file} is no file: a model is not read from a pipe or a device. Save it in a file first."
+        )
     if file.suffix == ".gguf":
         return read_gguf(file)
     if file.name.endswith(INDEX):

@@ -65,10 +65,8 @@ def classes(loaded: Loaded, texts: Sequence[str], labels: Sequence[str | int], b
 
 def number(label: str | int, names: Sequence[str], n: int) -> int:
     """The class that is called so, or has that number.  Raises DataError where there is none."""
-    if label in names:
-        return names.index(str(label))
-    i = int(label) if str(label).isdecimal() else -1
-    if i in range(len(names)):
-        return i
+    for called in (names, [str(i) for i in range(len(names))]):
+        if str(label) in called:
+            return called.index(str(label))
     known = ", ".join(names[:10]) + (", ..." if names[10:] else "")
     raise DataError(f"label {n} is {label!r}, which is no class of the model: {known}, or a number below {len(names)}.")
