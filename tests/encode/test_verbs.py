@@ -219,11 +219,14 @@ def test_one_number_is_no_class(tmp_path, about):
         classify(load(saved(tmp_path, "classify", **about)), "a")
 
 
-def test_a_damaged_model_has_no_probabilities(tmp_path):
-    """NaN is said, and nothing is made of it."""
-    loaded = load(saved(tmp_path, "classify"))
+@pytest.mark.parametrize(
+    ("verb", "what"), [("fill", "a probability"), ("classify", "a probability"), ("embed", "a number of a vector")]
+)
+def test_a_damaged_model_says_nothing(tmp_path, verb, what):
+    """What is no number is said, and nothing is made of it."""
+    loaded = load(saved(tmp_path, verb))
     with torch.no_grad():
-        loaded.model.W_c.weight[0, 0] = torch.nan
+        loaded.model.layers[1].norm_2.weight[0] = torch.nan
 
-    with pytest.raises(CheckpointError, match="NaN as a probability"):
-        classify(loaded, "a")
+    with pytest.raises(CheckpointError, match=f"^the model gives nan as {what}"):
+        VERBS[verb](loaded, "a [MASK]")

@@ -1,7 +1,9 @@
 """What is measured of a model is what a plain loop over the oracle gives."""
 
+import copy
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,12 +12,12 @@ import torch
 from encode.models import saved
 from generate.answering import LINES, save_marian
 from nn.models import config, model
-from transformulary import DTransformerConfig, cli, evaluate, load, models, oracle, translate
+from transformulary import DTransformerConfig, cli, evaluate, load, measure, models, oracle, translate
 from transformulary.conform.theta import theta_of
 from transformulary.data import corpus
 from transformulary.errors import CheckpointError, ConfigError, DataError
 from transformulary.generate.translation import answer_defaults
-from transformulary.measure import similarity
+from transformulary.measure import Measured, similarity
 from transformulary.tokens import Tokenizer
 from transformulary.train import evaluate as held_out
 
@@ -183,6 +185,31 @@ def test_vectors_are_not_evaluated(tmp_path):
     """A model of vectors says nothing that could be right."""
     with pytest.raises(CheckpointError, match="gives vectors; `evaluate` needs an encoder"):
         evaluate(load(saved(tmp_path, "embed")), ["a"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers", "what"),
+    [("decoder", [], "the nats of a token"), ("marian", ["a"], "the nats of a token"), ("encoder", [], "a probability")],
+)
+def test_damaged_parameters(request, kind, answers, what):
+    """What is no number is not measured, and not added to what is."""
+    whole = request.getfixturevalue(kind)
+    damaged = replace(whole, model=copy.deepcopy(whole.model))
+    with torch.no_grad():
+        damaged.model.W_e.weight.fill_(torch.nan)
+
+    with pytest.raises(CheckpointError, match=f"^the model gives nan as {what}: it is damaged"):
+        evaluate(damaged, ["a cat"], answers)
+
+
+def test_an_infinite_number_is_null(decoder, tmp_path, monkeypatch, capsys):
+    """JSON has no infinity: e to the power of a thousand is none of its numbers."""
+    (tmp_path / "a.txt").write_text(TEXT)
+    monkeypatch.setattr(measure, "evaluate", lambda *_, **__: Measured("tokens", 2, 2000.0, 1))
+
+    told = json.loads(run(capsys, decoder.described.source.folder, tmp_path / "a.txt", "--json"))
+
+    assert (1000, None) == (told["nats_each"], told["perplexity"])
 
 
 def run(capsys, *words):

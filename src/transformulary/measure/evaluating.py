@@ -50,7 +50,7 @@ def evaluate(
         batch: how many windows or texts are computed together, which changes nothing but time and memory.
 
     Raises:
-        CheckpointError: the model is none of these, or has no vocabulary.
+        CheckpointError: the model is none of these, or has no vocabulary; a probability is NaN.
         DataError: there is nothing to predict; there is not an answer for each text, or none is wanted; a text that is
             not to be cut is too long.
         ConfigError: context, stride or batch is no such number.
