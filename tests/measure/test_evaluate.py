@@ -12,7 +12,7 @@ import torch
 from encode.models import saved
 from generate.answering import LINES, save_marian
 from nn.models import config, model
-from transformulary import DTransformerConfig, cli, evaluate, load, measure, models, oracle, translate
+from transformulary import DTransformerConfig, EDTransformerConfig, cli, evaluate, load, measure, models, oracle, translate
 from transformulary.conform.theta import theta_of
 from transformulary.data import corpus
 from transformulary.errors import CheckpointError, ConfigError, DataError
@@ -126,6 +126,33 @@ def test_encoder_decoder_by_the_oracle(marian):
 
     assert (n, sum(map(len, LINES))) == (found.n, found.bytes)
     assert nats == pytest.approx(found.nats, rel=1e-11)
+
+
+def test_targets_of_a_tokenizer_that_ends_nothing(tmp_path):
+    """Of an answer that the tokenizer does not end the end is predicted all the same; of an empty one it alone is."""
+    tokenizer = Tokenizer.train("characters", [TEXT])
+    c = config(EDTransformerConfig, N_V=tokenizer.N_V)
+    models.save(tmp_path, model(c), tokenizer)
+    loaded, begin, end = load(tmp_path), tokenizer.bos_token, tokenizer.eos_token
+    nats = 0.0
+    for target in ("a cat", ""):
+        y = [*tokenizer.encode(target), end]
+        P = oracle.EDTransformer(tokenizer.encode("the"), [begin, *y[:-1]], theta_of(loaded.model), c)
+        nats -= float(np.log(P[y, range(len(y))]).sum())
+
+    found = evaluate(loaded, ["the", "the"], ["a cat", ""])
+
+    assert (7, nats) == (found.n, pytest.approx(found.nats, rel=1e-11))
+
+
+def test_an_empty_target_that_nothing_ends(tmp_path):
+    """Where no token ends an answer, an empty one has nothing to predict."""
+    tokenizer = Tokenizer.train("characters", [TEXT])
+    tokenizer = Tokenizer(tokenizer.pipeline, {})
+    models.save(tmp_path, model(config(EDTransformerConfig, N_V=tokenizer.N_V)), tokenizer, {"bos_token_id": 0})
+
+    with pytest.raises(DataError, match="^target 2 is empty, and no token ends an answer"):
+        evaluate(load(tmp_path), ["a", "a"], ["a", ""])
 
 
 def test_classes(classifier):

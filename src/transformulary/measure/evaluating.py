@@ -37,7 +37,7 @@ def evaluate(
     each of them included.
 
     An encoder-decoder is given a text, and predicts every token of its answer after those before it; the token that
-    ends the answer is one of them.
+    ends the answer is one of them, whether the tokenizer adds it or not.
 
     A classifier gives every text a class, which is right if it is the answer, a name or a number.
 
