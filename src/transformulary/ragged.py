@@ -98,4 +98,6 @@ def device_of(name: str) -> Any:
         one.item()  # numbers come back from it
         return one.device
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ConfigError(f"device = {name!r} cannot be used here: {str(error).splitlines()[0].split('. ')[0]}.") from None
+        raise ConfigError(
+            f"device = {name!r} cannot be used here: {str(error).splitlines()[0].split('. ')[0]}."
+        ) from None

@@ -96,6 +96,27 @@ def test_classes_have_names(tmp_path):
     assert {0: "joy", 1: "anger", 2: "fear"} == {c.id: c.name for c in classes}
 
 
+@pytest.mark.parametrize(
+    "names",
+    [{"0": "joy", "1": "anger"}, {"1": "a", "2": "b", "3": "c"}, {"0": "a", "1": "b", "2": None}, 5],
+)
+def test_names_of_other_classes(tmp_path, names):
+    """Names that are not those of the model's classes, one for each, are refused, and not passed over."""
+    loaded = load(saved(tmp_path, "classify", id2label=names))
+
+    with pytest.raises(
+        CheckpointError, match=r"config\.json: id2label does not name the classes 0 to 2 of the weights"
+    ):
+        classify(loaded, "the cat")
+
+
+def test_names_that_nobody_gave(tmp_path):
+    """The two names of a file whose author gave none are not taken for those of three classes."""
+    loaded = load(saved(tmp_path, "classify", id2label={"0": "LABEL_0", "1": "LABEL_1"}))
+
+    assert {"0", "1", "2"} == {c.name for c in classify(loaded, "the cat")[0]}
+
+
 def test_classes_that_exclude_no_other(tmp_path):
     """Where several may be right, each has a probability of its own."""
     loaded = load(saved(tmp_path, "classify", problem_type="multi_label_classification"))

@@ -130,7 +130,11 @@ def test_how_an_answer_is_made(generation, config, expected):
         (START | {"bad_words_ids": [1]}, {}, "m/generation_config.json: bad_words_ids has 1"),
         (START | {"suppress_tokens": [9]}, {}, "m/generation_config.json: suppress_tokens 9 is no token"),
         (START | {"suppress_tokens": ["a"]}, {}, "m/generation_config.json: suppress_tokens 'a' is no token"),
-        (START | {"suppress_tokens": [*range(8)]}, {}, "m/generation_config.json: .* suppress_tokens leave none of .* 8"),
+        (
+            START | {"suppress_tokens": [*range(8)]},
+            {},
+            "m/generation_config.json: .* suppress_tokens leave none of .* 8",
+        ),
         (START | {"no_repeat_ngram_size": -1}, {}, "m/generation_config.json: no_repeat_ngram_size = -1 is negative"),
         (START | {"num_beams": 10**9}, {}, "m/generation_config.json: N_beam = 1000000000 is outside"),
         (START | {"early_stopping": "soon"}, {}, "m/generation_config.json: early_stopping = 'soon' is none of"),

@@ -12,7 +12,17 @@ import torch
 from encode.models import saved
 from generate.answering import LINES, save_marian
 from nn.models import config, model
-from transformulary import DTransformerConfig, EDTransformerConfig, cli, evaluate, load, measure, models, oracle, translate
+from transformulary import (
+    DTransformerConfig,
+    EDTransformerConfig,
+    cli,
+    evaluate,
+    load,
+    measure,
+    models,
+    oracle,
+    translate,
+)
 from transformulary.conform.theta import theta_of
 from transformulary.data import corpus
 from transformulary.errors import CheckpointError, ConfigError, DataError
@@ -199,6 +209,7 @@ def test_bleu_and_chrf():
         ("marian", {"answers": ["a"], "context": 3}, ConfigError, "context = 3: what needs an answer is read whole"),
         ("classifier", {"answers": ["envy"]}, DataError, "label 1 is 'envy', which is no class.*: joy, anger, fear"),
         ("classifier", {"answers": ["3"]}, DataError, "label 1 is '3'"),
+        ("classifier", {"answers": ["9" * 5000]}, DataError, "label 1 is '9+', which is no class"),
         ("classifier", {"answers": ["0", "0"]}, DataError, "there are 1 texts and 2 labels"),
     ],
 )
@@ -206,6 +217,17 @@ def test_bad_input(request, kind, words, error, message):
     """What cannot be measured is said in one line."""
     with pytest.raises(error, match=f"^{message}"):
         evaluate(request.getfixturevalue(kind), **{"texts": ["a"]} | words)
+
+
+def test_a_label_of_two_classes(tmp_path):
+    """A name that two classes have, or that is the number of another, is refused; what means one class is taken."""
+    names = {"id2label": {"0": "1", "1": "b", "2": "b"}}
+    ambiguous = load(saved(tmp_path, "classify", **names))
+
+    assert evaluate(ambiguous, ["a", "a"], ["0", "2"]).n == 2
+    for label, classes in (("1", "0, 1"), ("b", "1, 2")):
+        with pytest.raises(DataError, match=f"^label 1 is '{label}', which is the name .* several classes, {classes}:"):
+            evaluate(ambiguous, ["a"], [label])
 
 
 def test_vectors_are_not_evaluated(tmp_path):
@@ -216,7 +238,11 @@ def test_vectors_are_not_evaluated(tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "answers", "what"),
-    [("decoder", [], "the nats of a token"), ("marian", ["a"], "the nats of a token"), ("encoder", [], "a probability")],
+    [
+        ("decoder", [], "the nats of a token"),
+        ("marian", ["a"], "the nats of a token"),
+        ("encoder", [], "a probability"),
+    ],
 )
 def test_damaged_parameters(request, kind, answers, what):
     """What is no number is not measured, and not added to what is."""

@@ -40,7 +40,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--batch", type=int, default=4, metavar="N", help="windows or texts that are computed together (default: 4)")
     add("--device", default="auto", help="cpu, cuda, mps, ... (default: auto, an accelerator if there is one)")
     add("--format", metavar="FORMAT", help=FORMAT_HELP)
-    add("--json", action="store_true", help="one JSON object instead of a table, null for what is infinite (default: no)")
+    add(
+        "--json",
+        action="store_true",
+        help="one JSON object instead of a table, null for what is infinite (default: no)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -34,7 +34,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     texts_arguments(parser, "a text to be answered")
     inputs_arguments(parser)
     add = parser.add_argument
-    add("--beam", type=int, metavar="N", help=f"beam search with N beginnings, {MOST_BEAMS} at most; 1 = greedy (default: 1)")
+    add(
+        "--beam",
+        type=int,
+        metavar="N",
+        help=f"beam search with N beginnings, {MOST_BEAMS} at most; 1 = greedy (default: 1)",
+    )
     add("--alpha", type=float, metavar="A", help="of beam search: the power of the length (default: 1)")
     add("--until", choices=UNTIL, help="of beam search: when it ends (default: likely; see docs/translate.md)")
     add("--sample", action="store_true", help="draw each token, as the paper does (default: no)")
