@@ -1,9 +1,11 @@
 """fill, classify and embed in Python."""
 
 import random
+import re
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import transformulary
 from encode.models import WORDS, saved
@@ -108,6 +110,17 @@ def test_names_of_other_classes(tmp_path, names):
         CheckpointError, match=r"config\.json: id2label does not name the classes 0 to 2 of the weights"
     ):
         classify(loaded, "the cat")
+
+
+def test_a_classifier_of_nothing(tmp_path):
+    """No rows for classes: the file is named."""
+    saved(tmp_path, "classify")
+    file = tmp_path / "model.safetensors"
+    tensors = load_file(file)
+    save_file({name: t[:0] if t.shape[0] == 3 else t for name, t in tensors.items()}, file, {"format": "pt"})
+
+    with pytest.raises(CheckpointError, match=f"^{re.escape(str(tmp_path))}.* has no row for any class: N_C = 0"):
+        load(tmp_path)
 
 
 def test_names_that_nobody_gave(tmp_path):

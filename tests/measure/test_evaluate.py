@@ -198,6 +198,7 @@ def test_bleu_and_chrf():
     [
         ("decoder", {"texts": [""]}, DataError, "the text has no token that comes after another"),
         ("decoder", {"context": 10}, ConfigError, r"context = 10 is outside \[1, 9\]"),
+        ("marian", {"texts": []}, DataError, "there are no texts: the file is empty"),
         ("decoder", {"stride": 0}, ConfigError, r"stride = 0 is outside \[1, 9\]"),
         ("decoder", {"batch": 0}, ConfigError, "batch = 0"),
         ("decoder", {"answers": ["a"]}, DataError, ".* holds a .*, and the texts themselves"),

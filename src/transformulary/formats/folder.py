@@ -85,8 +85,10 @@ class Described:
 
     @property
     def N_C(self) -> int:
-        """The number of classes, of a model that gives those."""
-        return classes(self.source.tensors, self.head)
+        """The number of classes, of a model that gives those.  Raises CheckpointError where there is none."""
+        if n := classes(self.source.tensors, self.head):
+            return n
+        raise CheckpointError(f"{self.source.path} has no row for any class: N_C = 0, and there must be at least one.")
 
     @property
     def labels(self) -> list[str]:

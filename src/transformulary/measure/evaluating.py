@@ -56,6 +56,8 @@ def evaluate(
         ConfigError: context, stride or batch is no such number.
         TokenError: the vocabulary cannot spell a text, or has no mask_token.
     """
+    if not texts:
+        raise DataError("there are no texts: the file is empty, and nothing can be measured.")
     model = bare(loaded.model, Transformer)
     wanted = isinstance(model, EDTransformer | EClassifier)
     if bool(answers) != wanted:
