@@ -196,7 +196,7 @@ def test_where_a_file_system_begins(tmp_path, monkeypatch):
 
 def test_a_folder_without_a_name():
     """An empty name, a variable of the shell that is not set say, is no folder: not even the one where we are."""
-    with pytest.raises(DataError, match="^the name of the folder is empty"), new_folder(""):
+    with pytest.raises(DataError, match=r"^the name of the folder is empty"), new_folder(""):
         raise AssertionError("it was computed")
 
 

@@ -69,11 +69,11 @@ def exhaust(rows):
 @pytest.mark.parametrize("run", [allocate, exhaust])
 def test_more_than_the_memory(run):
     """A batch that does not fit is said in one line, with how many texts it has and how long they are."""
-    with pytest.raises(DataError, match="^2 of the texts together, with up to 3 tokens each, need more memory"):
+    with pytest.raises(DataError, match=r"^2 of the texts together, with up to 3 tokens each, need more memory"):
         list(by_length([[1, 2, 3], [4]], run))
 
 
 def test_other_mistakes():
     """What has nothing to do with memory stays what it is."""
-    with pytest.raises(RuntimeError, match="^shapes"):
+    with pytest.raises(RuntimeError, match=r"^shapes"):
         list(by_length([[1]], lambda some: (_ for _ in ()).throw(RuntimeError("shapes differ"))))

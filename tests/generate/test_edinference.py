@@ -246,7 +246,8 @@ def test_damaged_parameters(how):
 
 @pytest.mark.parametrize(
     ("fields", "message"),
-    [({"N_beam": 0}, "N_beam = 0"), ({"N_beam": 257}, r"N_beam = 257 is outside \[1, 256\]"), ({"alpha": 11}, "alpha = 11"), ({"alpha": math.nan}, "alpha = nan"),
+    [({"N_beam": 0}, "N_beam = 0"), ({"N_beam": 257}, r"N_beam = 257 is outside \[1, 256\]"),
+     ({"alpha": 11}, "alpha = 11"), ({"alpha": math.nan}, "alpha = nan"),
      ({"until": "maybe"}, "until = 'maybe' is none of certain, likely, full")],
 )  # fmt: skip
 def test_no_beam(fields, message):

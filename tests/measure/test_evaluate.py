@@ -161,7 +161,7 @@ def test_an_empty_target_that_nothing_ends(tmp_path):
     tokenizer = Tokenizer(tokenizer.pipeline, {})
     models.save(tmp_path, model(config(EDTransformerConfig, N_V=tokenizer.N_V)), tokenizer, {"bos_token_id": 0})
 
-    with pytest.raises(DataError, match="^target 2 is empty, and no token ends an answer"):
+    with pytest.raises(DataError, match=r"^target 2 is empty, and no token ends an answer"):
         evaluate(load(tmp_path), ["a", "a"], ["a", ""])
 
 
@@ -227,7 +227,9 @@ def test_a_label_of_two_classes(tmp_path):
 
     assert evaluate(ambiguous, ["a", "a"], ["0", "2"]).n == 2
     for label, classes in (("1", "0, 1"), ("b", "1, 2")):
-        with pytest.raises(DataError, match=f"^label 1 is '{label}', which is the name .* several classes, {classes}:"):
+        with pytest.raises(
+            DataError, match=rf"^label 1 is '{label}', which is the name .* several classes, {classes}:"
+        ):
             evaluate(ambiguous, ["a"], [label])
 
 

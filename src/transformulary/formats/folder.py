@@ -103,8 +103,8 @@ class Described:
         if said == UNSAID:
             return names
         raise CheckpointError(
-            f"{self.source.config_path}: id2label does not name the classes 0 to {self.N_C - 1} of the weights, each by "
-            f"a text. Mend it, or take it out."
+            f"{self.source.config_path}: id2label does not name the classes 0 to {self.N_C - 1} of the weights, "
+            f"each by a text. Mend it, or take it out."
         )
 
     @cached_property

@@ -70,8 +70,8 @@ def number(label: str, names: Sequence[str], n: int) -> int:
         return meant[0]
     if meant:
         raise DataError(
-            f"label {n} is {label!r}, which is the name or the number of several classes, {', '.join(map(str, meant))}: "
-            f"give them other names in the id2label of config.json."
+            f"label {n} is {label!r}, which is the name or the number of several classes, "
+            f"{', '.join(map(str, meant))}: give them other names in the id2label of config.json."
         )
     known = ", ".join(names[:10]) + (", ..." if names[10:] else "")
     raise DataError(f"label {n} is {label!r}, which is no class of the model: {known}, or a number below {len(names)}.")
