@@ -83,7 +83,7 @@ E_VARIANTS = SHARED | ONE_SEQUENCE | absent(f"{ATTENTION} {ONE_MLP} beta beta_1 
 }  # fmt: skip
 ED_VARIANTS = SHARED | absent(f"{ATTENTION} {TWO_MLPS} beta_z beta_1 beta_3 beta_4 beta_5") | {
     "layers": [{}, {"L_enc": 1, "L_dec": 3}],
-    "separate": [{}, {"separate": {"W_e"}}, {"separate": {"W_p"}}, {"separate": {"W_e", "W_p"}}],
+    "separate": [{}, *({"separate": z} for z in (("W_e",), ("W_p",), ("W_e", "W_p")))],
 }  # fmt: skip
 PRE_VARIANTS = ED_VARIANTS | absent(f"{ATTENTION} {TWO_MLPS} beta_z beta_4 beta_enc beta_dec") | {
     "unembedding_scale": [{"unembedding_scale": "none"}, {"unembedding_scale": "sqrt"}],
