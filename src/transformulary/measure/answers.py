@@ -9,11 +9,11 @@ import torch
 
 from transformulary.encode.reading import read, vocabulary
 from transformulary.errors import DataError, require
+from transformulary.generate import Frame
 from transformulary.generate.translation import answer_defaults, encoder_decoder
 from transformulary.measure.measured import Measured, Part, Row, asked, together
 from transformulary.models import Loaded
 from transformulary.nn import evaluating
-from transformulary.paper.practice import Frame
 from transformulary.ragged import by_length, padded
 
 
