@@ -69,7 +69,7 @@ def exhaust(rows):
 @pytest.mark.parametrize("run", [allocate, exhaust])
 def test_more_than_the_memory(run):
     """A batch that does not fit is said in one line, with how many texts it has and how long they are."""
-    with pytest.raises(DataError, match=r"^2 of the texts together, with up to 3 tokens each, need more memory"):
+    with pytest.raises(DataError, match=r"^a batch of 2, with texts of up to 3 tokens, needs more memory"):
         list(by_length([[1, 2, 3], [4]], run))
 
 

@@ -68,8 +68,8 @@ def _in_memory(n: int, longest: int) -> Iterator[None]:
         if not isinstance(error, MemoryError) and not re.search("out of memory|allocate memory", str(error)):
             raise
         raise DataError(
-            f"{n} of the texts together, with up to {longest} tokens each, need more memory than there is; it grows "
-            f"with the square of their length. Take a smaller batch, or cut them."
+            f"a batch of {n}, with texts of up to {longest} tokens, needs more memory than there is, which grows with the "
+            f"square of their length. Take a smaller batch, or shorter texts."
         ) from None
 
 
