@@ -68,8 +68,8 @@ def _in_memory(n: int, longest: int) -> Iterator[None]:
         if not isinstance(error, MemoryError) and not re.search("out of memory|allocate memory", str(error)):
             raise
         raise DataError(
-            f"a batch of {n}, with texts of up to {longest} tokens, needs more memory than there is, which grows with the "
-            f"square of their length. Take a smaller batch, or shorter texts."
+            f"a batch of {n}, with texts of up to {longest} tokens, needs more memory than there is, which grows with "
+            f"the square of their length. Take a smaller batch, or shorter texts."
         ) from None
 
 
