@@ -13,7 +13,7 @@ from conform.cached import Cached, decode
 from conform.ordinary import GPT, LLAMA, build
 from transformulary.conform.candidates.caches import RIGHT, Memory
 from transformulary.conform.candidates.decoding import check_decoding
-from transformulary.conform.reference import PRESETS, Reference, reference
+from transformulary.conform.reference import Reference, reference
 from transformulary.oracle import DTransformer, softmax
 
 X = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
@@ -90,7 +90,7 @@ def test_every_planted_fault_is_named(fault, kind, dtype):
     assert ", or" not in note.says or kind == "llama"  # whose positions are differences: some ways are then the same
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", ["paper", "gpt2", "llama"])
 def test_algorithm_10_on_pieces(name):
     """With a right memory the oracle computes the same of pieces as of the whole sequence, to rounding."""
     ref = reference(name)

@@ -121,3 +121,34 @@ def test_presets(name):
     assert (report.tokens, len(report.context) > 0, report.segments) == (
         (1, 2, 3), report.number != "9", (0, 0, 0) if PRESETS[name].positions == "learned" and name == "bert" else (),
     )  # fmt: skip
+
+
+class BlindBert(transformers.BertForMaskedLM):
+    """Does not look at its mask."""
+
+    def forward(self, input_ids, attention_mask=None, position_ids=None, **named):
+        return super().forward(input_ids, position_ids=position_ids, **named)
+
+
+class BlindMarian(transformers.MarianMTModel):
+    """Whose encoder looks at the mask, and whose cross-attention does not."""
+
+    def forward(self, input_ids=None, attention_mask=None, decoder_input_ids=None):
+        encoded = self.model.encoder(input_ids, attention_mask)
+        return super().forward(encoder_outputs=encoded, decoder_input_ids=decoder_input_ids)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "says"),
+    [("masked", BlindBert, "padding is seen"), ("marian", BlindMarian, "padding is seen by cross-attention")],
+)
+def test_padding_that_is_seen_is_named(checkpoints, name, kind, says):
+    """A sequence beside padding gives something else: the oracle that sees the padding there gives the same."""
+    path = checkpoints(name)
+
+    report = conform(kind.from_pretrained(path).double(), path)
+
+    wrong = [note.says for note in report.notes if note.status == "differs"]
+    assert wrong[0].startswith("padded on the right, logits differ")
+    assert all(note.endswith(f": {says}") for note in wrong)
+    assert report.status == 1

@@ -125,12 +125,12 @@ def _below(ours: Mapping[str, Array], done: set[str], left: Mapping[str, Array],
     found = {}
     for name in (name for name in ("W_p", "W_p_z") if name in ours and name not in done):
         value = ours[name]
-        for other, theirs in left.items():
+        for other, theirs in ((n, v) for n, v in left.items() if v.ndim == 2 and n not in found):
             more = len(theirs) - len(value)
-            if theirs.ndim == 2 and more > 0 and other not in found and theirs.shape[1:] == value.shape[1:]:
-                if how := arrangement(value, theirs[more:], name, config):
-                    found[other] = Match(name, other, f"{how[0]}, below {more} other rows", how[1])
-                    break
+            alike = more > 0 and theirs.shape[1:] == value.shape[1:]
+            if how := arrangement(value, theirs[more:], name, config) if alike else None:
+                found[other] = Match(name, other, f"{how[0]}, below {more} other rows", how[1])
+                break
     return list(found.values())
 
 

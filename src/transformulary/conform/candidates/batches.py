@@ -152,12 +152,28 @@ def padded(x: Read, side: str, of: str) -> tuple[list[Read], list[list[int]]]:
     return rows, [[*ones, *zeros] if side == "right" else [*zeros, *ones], [1] * (n + PADS)]
 
 
-_ED = ("padding is seen by cross-attention", "padding is seen by the encoder")
-#: How padding is read wrongly -> the line whose attention does not see it, "" for none; by algorithm.
-SEEN: Mapping[str, Mapping[str, str]] = {
-    "8": {"padding is seen": "", **dict(zip(_ED, ("8.5", "8.16"), strict=True))},
-    "8a": {"padding is seen": "", **dict(zip(_ED, ("8a.6", "8a.18"), strict=True))},
-    "9": {"padding is seen": "", "positions count the padding": "9.5"},
+Changes = Mapping[str, tuple[str, str]]
+REAL = ("Full()", "real")
+
+
+def _two(encoder: str, cross: str) -> tuple[tuple[str, Changes], ...]:
+    """Of an encoder-decoder; its lines that look at z."""
+    return (
+        ("padding is seen", {}),
+        ("padding is seen by cross-attention", {encoder: REAL}),
+        ("padding is seen by the encoder", {cross: REAL}),
+    )
+
+
+#: How padding is read wrongly, and what the oracle computes otherwise to do so; by algorithm.
+SEEN: Mapping[str, tuple[tuple[str, Changes], ...]] = {
+    "8": _two("8.5", "8.16"),
+    "8a": _two("8a.6", "8a.18"),
+    "9": (
+        ("padding is seen", {}),
+        ("padding is seen", {"9.2": (POS, POS.replace("t,", "counted(t),"))}),
+        ("positions count the padding", {"9.5": REAL}),
+    ),
 }
 
 
@@ -167,19 +183,21 @@ def _why(known: Alone, x: Read, real: Sequence[int], theirs: Tensor) -> str:
     form, error = _form(known)
     if form is None:
         return ": why cannot be said before the model itself agrees"
+    seen = np.array(real, bool)
+    names = {"real": lambda t_z, t_x: seen[t_z], "counted": lambda t: max(int(seen[: t + 1].sum()) - 1, 0)}
     fits = []
-    for says, unseen in SEEN[whole.lines[0].number].items():
-        watch = Watch(lambda _, value: value, {"real": lambda t_z, t_x: np.array(real, bool)[t_z]}, nothing)
-        watch.on = {Variant(says, {unseen: ("Full()", "real")}): 0} if unseen else {}
+    for says, changes in SEEN[whole.lines[0].number]:
+        watch = Watch(lambda _, value: value, names, nothing)
+        watch.on = {Variant(says, changes): 0} if changes else {}
         try:
             ours = _rows(whole.logits(x, watch))
         except AlgorithmError:  # positions that there are not
             continue
         if known.padded == "x" and ours.ndim == 2:
-            ours = ours[torch.tensor(real).bool()]
+            ours = ours[torch.from_numpy(seen)]
         if difference(theirs, form(ours)) <= max(8 * error, EXACT):
             fits.append(says)
-    return f": {', or '.join(fits)}" if fits else ": no known mistake of masks explains it"
+    return f": {', or '.join(dict.fromkeys(fits))}" if fits else ": no known mistake of masks explains it"
 
 
 def _rows(values: Any) -> Tensor:

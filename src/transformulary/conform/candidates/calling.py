@@ -11,9 +11,6 @@ from torch import nn
 
 from transformulary.paper import Read
 
-#: What `transformers` calls the masks of real tokens: of the only sequence, or of the context and of the other one.
-MASKS, TWO = ("attention_mask",), ("attention_mask", "decoder_attention_mask")
-
 
 def call(model: nn.Module, rows: Sequence[Read], **more: Any) -> Any:
     """What a model returns for a batch of what it reads; each row as long as the others.
@@ -21,17 +18,23 @@ def call(model: nn.Module, rows: Sequence[Read], **more: Any) -> Any:
     x alone is its first argument.  Segments are token_type_ids if it has that, else its second.  A context is
     input_ids, with decoder_input_ids for x, if it has that, else its first, and x its second.
     """
-    named = parameters(model)
     x = ids(model, [row.x for row in rows])
     if rows[0].z:
         z = ids(model, [row.z for row in rows])
-        if "decoder_input_ids" in named:
+        if _named(model, "decoder_input_ids"):
             return model(input_ids=z, decoder_input_ids=x, **more)
         return model(z, x, **more)
     if rows[0].s:
         s = ids(model, [row.s for row in rows])
-        return model(x, token_type_ids=s, **more) if "token_type_ids" in named else model(x, s, **more)
+        return model(x, token_type_ids=s, **more) if _named(model, "token_type_ids") else model(x, s, **more)
     return model(x, **more)
+
+
+def _named(model: nn.Module, name: str) -> bool:
+    """Whether `forward` has such an argument, or takes any and is called as those of `transformers` are."""
+    arguments = inspect.signature(model.forward).parameters
+    others = any(argument.kind is argument.VAR_KEYWORD for argument in arguments.values())
+    return name in arguments or (others and "attention_mask" in arguments)
 
 
 def parameters(model: nn.Module) -> list[str]:
