@@ -281,6 +281,12 @@ def test_where_a_file_system_begins(tmp_path, monkeypatch):
         raise AssertionError("it was computed")
 
 
+def test_a_folder_without_a_name():
+    """An empty name, a variable of the shell that is not set say, is no folder: not even the one where we are."""
+    with pytest.raises(DataError, match=r"^the name of the folder is empty"), new_folder(""):
+        raise AssertionError("it was computed")
+
+
 def test_a_folder_that_another_run_made(tmp_path):
     """What appears meanwhile is not overwritten, and the message says whose it is."""
     with pytest.raises(DataError, match="k was made meanwhile by another run"), new_folder(tmp_path / "k") as folder:

@@ -1,10 +1,11 @@
 """Sequences of unequal length are read together with others about as long, and nobody sees it."""
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformulary.errors import ConfigError
+from transformulary.errors import ConfigError, DataError
 from transformulary.ragged import by_length, device_of, padded
 
 rows = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=9), max_size=200)
@@ -45,11 +46,34 @@ def test_what_there_is_not():
     """A batch without rows and a device that this machine lacks are refused in one line."""
     with pytest.raises(ConfigError, match=r"^batch = 0: at least one"):
         by_length([], list, 0)
-    for name in ("abacus", "meta"):
-        with pytest.raises(ConfigError, match=rf"^device = '{name}' cannot be used here: .*"):
-            device_of(name)
+    for device in ("abacus", "meta", "vulkan"):
+        with pytest.raises(ConfigError, match=rf"^device = '{device}' cannot be used here: .{{1,300}}\.$"):
+            device_of(device)
 
 
 def test_a_batch_of_all():
-    """A batch may be larger than anything that can be counted."""
-    assert [1, 2] == list(by_length(["a", "bb"], lambda some: map(len, some), 10**20))
+    """A batch may be larger than any number of rows."""
+    assert [[1], [2, 3]] == [*by_length([[1], [2, 3]], lambda some: some, 10**20)]
+
+
+def allocate(rows):
+    """Ask PyTorch for more memory than any machine has."""
+    return torch.empty(10**15, 10**3).unbind()
+
+
+def exhaust(rows):
+    """What Python says where memory ends."""
+    raise MemoryError
+
+
+@pytest.mark.parametrize("run", [allocate, exhaust])
+def test_more_than_the_memory(run):
+    """A batch that does not fit is said in one line, with how many texts it has and how long they are."""
+    with pytest.raises(DataError, match=r"^a batch of 2, with texts of up to 3 tokens, needs more memory"):
+        list(by_length([[1, 2, 3], [4]], run))
+
+
+def test_other_mistakes():
+    """What has nothing to do with memory stays what it is."""
+    with pytest.raises(RuntimeError, match=r"^shapes"):
+        list(by_length([[1]], lambda some: (_ for _ in ()).throw(RuntimeError("shapes differ"))))

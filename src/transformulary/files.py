@@ -196,9 +196,12 @@ def new_folder(path: str | Path) -> Iterator[Path]:
     removed: its claim ended with it.
 
     Raises:
-        DataError: there is something at `path` other than an empty folder, or it is where a file system begins.
+        DataError: there is something at `path` other than an empty folder, or it is where a file system begins; it has
+            no name.
         OSError: it cannot be written; the error names `path`.
     """
+    if not str(path):
+        raise DataError("the name of the folder is empty. Give the name of a new one.")
     target = Path(os.path.realpath(path))
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise DataError(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from contextlib import contextmanager
 from itertools import islice
-from sys import maxsize
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from transformulary.errors import ConfigError
+from transformulary.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from torch import Tensor, device
@@ -35,7 +37,9 @@ def by_length(
         batch: how many rows are run together, at most.
         length: what a row is sorted by.
 
-    Raises ConfigError: there is no such batch.
+    Raises:
+        ConfigError: there is no such batch.
+        DataError: it does not fit into memory; raised when its results are asked for.
     """
     if batch < 1:
         raise ConfigError(f"batch = {batch}: at least one text is read at a time.")
@@ -45,13 +49,28 @@ def by_length(
 def _by_length(
     rows: Iterator[Row], run: Callable[[list[Row]], Iterable[Result]], batch: int, length: Callable[[Row], int]
 ) -> Iterator[Result]:
-    while window := list(islice(rows, min(WINDOW * batch, maxsize))):
+    while window := list(islice(rows, min(WINDOW * batch, sys.maxsize))):
         results: dict[int, Result] = {}
         order = sorted(range(len(window)), key=lambda i: length(window[i]))
         for start in range(0, len(order), batch):
             together = order[start : start + batch]
-            results |= zip(together, run([window[i] for i in together]), strict=True)
+            with _in_memory(len(together), length(window[together[-1]])):
+                results |= zip(together, run([window[i] for i in together]), strict=True)
         yield from (results[i] for i in range(len(window)))
+
+
+@contextmanager
+def _in_memory(n: int, longest: int) -> Iterator[None]:
+    """Raises DataError where what is done inside, with n sequences, needs more memory than there is."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:  # PyTorch has no class of its own for memory that is not on a GPU
+        if not isinstance(error, MemoryError) and not re.search("out of memory|allocate memory", str(error)):
+            raise
+        raise DataError(
+            f"a batch of {n}, with texts of up to {longest} tokens, needs more memory than there is, which grows with "
+            f"the square of their length. Take a smaller batch, or shorter texts."
+        ) from None
 
 
 def padded(rows: Sequence[Sequence[int]], device: str | device | None = None) -> tuple[Tensor, Tensor]:
@@ -75,8 +94,10 @@ def device_of(name: str) -> Any:
     if name == "auto":
         return torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
     try:
-        number = torch.zeros(1, device=name)
-        number.item()
-        return number.device
+        one = torch.zeros(1, device=name)
+        one.item()  # numbers come back from it
+        return one.device
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ConfigError(f"device = {name!r} cannot be used here: {str(error).splitlines()[0]}") from None
+        raise ConfigError(
+            f"device = {name!r} cannot be used here: {str(error).splitlines()[0].split('. ')[0]}."
+        ) from None

@@ -124,7 +124,8 @@ def test_ids_alone(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--beam", "0"], "N_beam = 0: beam search looks at one beginning or more"),
+        (["--beam", "0"], "N_beam = 0 is outside [1, 256]"),
+        (["--beam", "100000"], "N_beam = 100000 is outside [1, 256]"),
         (
             ["--beam", "2", "--sample"],
             "--beam searches for an answer; --sample, --temperature, --top-k and --top-p draw one",

@@ -198,6 +198,7 @@ def test_ids(folders, said):
         ("classify", ["a", "--pairs"], "--pairs: 1 texts are not made of pairs"),
         ("classify", ["a", "--batch", "0"], "batch = 0"),
         ("classify", ["a", "--device", "abacus"], "device = 'abacus' cannot be used here"),
+        ("embed", ["a", "--device", "meta"], "device = 'meta' cannot be used here"),
         ("embed", ["a", "--file", "x"], "give one or the other"),
         ("embed", ["--file", "absent.txt"], "No such file or directory: absent.txt"),
         ("embed", ["a", "--out", "e.csv"], "e.csv ends in '.csv', and vectors are written as .npy or .safetensors"),

@@ -1,9 +1,11 @@
 """fill, classify and embed in Python."""
 
 import random
+import re
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import transformulary
 from encode.models import WORDS, saved
@@ -94,6 +96,38 @@ def test_classes_have_names(tmp_path):
     p = loaded(ids, torch.zeros_like(ids))[0].softmax(-1)
     assert sorted(p.tolist(), reverse=True) == pytest.approx([c.p for c in classes], abs=1e-14)
     assert {0: "joy", 1: "anger", 2: "fear"} == {c.id: c.name for c in classes}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [{"0": "joy", "1": "anger"}, {"1": "a", "2": "b", "3": "c"}, {"0": "a", "1": "b", "2": None}, 5],
+)
+def test_names_of_other_classes(tmp_path, names):
+    """Names that are not those of the model's classes, one for each, are refused, and not passed over."""
+    loaded = load(saved(tmp_path, "classify", id2label=names))
+
+    with pytest.raises(
+        CheckpointError, match=r"config\.json: id2label does not name the classes 0 to 2 of the weights"
+    ):
+        classify(loaded, "the cat")
+
+
+def test_a_classifier_of_nothing(tmp_path):
+    """No rows for classes: the file is named."""
+    saved(tmp_path, "classify")
+    file = tmp_path / "model.safetensors"
+    tensors = load_file(file)
+    save_file({name: t[:0] if t.shape[0] == 3 else t for name, t in tensors.items()}, file, {"format": "pt"})
+
+    with pytest.raises(CheckpointError, match=f"^{re.escape(str(tmp_path))}.* has no row for any class: N_C = 0"):
+        load(tmp_path)
+
+
+def test_names_that_nobody_gave(tmp_path):
+    """The two names of a file whose author gave none are not taken for those of three classes."""
+    loaded = load(saved(tmp_path, "classify", id2label={"0": "LABEL_0", "1": "LABEL_1"}))
+
+    assert {"0", "1", "2"} == {c.name for c in classify(loaded, "the cat")[0]}
 
 
 def test_classes_that_exclude_no_other(tmp_path):
@@ -219,11 +253,14 @@ def test_one_number_is_no_class(tmp_path, about):
         classify(load(saved(tmp_path, "classify", **about)), "a")
 
 
-def test_a_damaged_model_has_no_probabilities(tmp_path):
-    """NaN is said, and nothing is made of it."""
-    loaded = load(saved(tmp_path, "classify"))
+@pytest.mark.parametrize(
+    ("verb", "what"), [("fill", "a probability"), ("classify", "a probability"), ("embed", "a number of a vector")]
+)
+def test_a_damaged_model_says_nothing(tmp_path, verb, what):
+    """What is no number is said, and nothing is made of it."""
+    loaded = load(saved(tmp_path, verb))
     with torch.no_grad():
-        loaded.model.W_c.weight[0, 0] = torch.nan
+        loaded.model.layers[1].norm_2.weight[0] = torch.nan
 
-    with pytest.raises(CheckpointError, match="NaN as a probability"):
-        classify(loaded, "a")
+    with pytest.raises(CheckpointError, match=f"^the model gives nan as {what}"):
+        VERBS[verb](loaded, "a [MASK]")

@@ -200,6 +200,7 @@ def test_no_contexts():
         ([[1]], {"ell_gen": 0}, ConfigError, "ell_gen = 0: one token is the least"),
         ([[1]], {"frame": Frame(bos_token=11, eos=())}, ConfigError, r"token 11 is outside \[0, N_V\)"),
         ([[1]], {"ids": ()}, ConfigError, "no token may be drawn"),
+        ([[1]], {"ids": [1], "frame": Frame(bos_token=3, eos=(), banned=(1, 2))}, ConfigError, ".* banned = 2 "),
         ([[1]], {"seed": -1}, ConfigError, "seed = -1"),
     ],
 )
@@ -207,6 +208,29 @@ def test_bad_input(z, changes, error, message):
     """What cannot be done is said in one line, before anything is computed."""
     with pytest.raises(error, match=f"^{message}"):
         EDInference(sharp(EDTransformerConfig), z, **{"ell_gen": 3, "frame": FRAME} | changes)
+
+
+@pytest.mark.parametrize("renormalised", [False, True])
+@pytest.mark.parametrize("how", [Sampling(tau=0), Sampling(), Beam(N_beam=3), Beam(N_beam=3, until="full")], ids=str)
+def test_what_may_not_go_on(how, renormalised):
+    """Where no token may come and nothing has ended there is no answer: what forbids them is named."""
+    fast = sharp(EDTransformerConfig, N_V=6, positions="sinusoid")
+    frame = Frame(bos_token=3, eos=(5,), banned=(0,), least=50, no_repeat=1, renormalised=renormalised)
+    rules = r"banned = 1 \(bad_words_ids, .*\) and least = 50 \(min_length, .*\) and no_repeat = 1 \(no_repeat_ngram"
+
+    with pytest.raises(ConfigError, match=f"^no token may be number 4 of an answer, with {rules}"):
+        EDInference(fast, CONTEXTS[:1], 20, how, frame=frame, seed=0)
+
+
+@pytest.mark.parametrize("renormalised", [False, True])
+def test_what_has_ended_is_an_answer(renormalised):
+    """A beginning that cannot go on is left behind; what has ended before is found."""
+    fast = sharp(EDTransformerConfig, N_V=6, positions="sinusoid")
+    frame = Frame(bos_token=3, eos=(5,), least=2, no_repeat=1, renormalised=renormalised)
+
+    (found,) = EDInference(fast, [[1, 2]], 20, Beam(N_beam=64, until="full"), frame=frame)
+
+    assert (found.x[-1], len(found.x), True) == (5, len({*found.x}), math.isfinite(found.log_p))
 
 
 @pytest.mark.parametrize("how", [Sampling(), Beam(N_beam=2)], ids=str)
@@ -222,7 +246,8 @@ def test_damaged_parameters(how):
 
 @pytest.mark.parametrize(
     ("fields", "message"),
-    [({"N_beam": 0}, "N_beam = 0"), ({"alpha": 11}, "alpha = 11"), ({"alpha": math.nan}, "alpha = nan"),
+    [({"N_beam": 0}, "N_beam = 0"), ({"N_beam": 257}, r"N_beam = 257 is outside \[1, 256\]"),
+     ({"alpha": 11}, "alpha = 11"), ({"alpha": math.nan}, "alpha = nan"),
      ({"until": "maybe"}, "until = 'maybe' is none of certain, likely, full")],
 )  # fmt: skip
 def test_no_beam(fields, message):

@@ -1,8 +1,10 @@
 """What is measured of a model is what a plain loop over the oracle gives."""
 
+import copy
 import io
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +13,22 @@ import torch
 from encode.models import saved
 from generate.answering import LINES, save_marian
 from nn.models import config, model
-from transformulary import DTransformerConfig, cli, evaluate, load, models, oracle, translate
+from transformulary import (
+    DTransformerConfig,
+    EDTransformerConfig,
+    cli,
+    evaluate,
+    load,
+    measure,
+    models,
+    oracle,
+    translate,
+)
 from transformulary.conform.theta import theta_of
 from transformulary.data import corpus
 from transformulary.errors import CheckpointError, ConfigError, DataError
 from transformulary.generate.translation import answer_defaults
-from transformulary.measure import similarity
+from transformulary.measure import Measured, similarity
 from transformulary.tokens import Tokenizer
 from transformulary.train import evaluate as held_out
 
@@ -127,6 +139,33 @@ def test_encoder_decoder_by_the_oracle(marian):
     assert nats == pytest.approx(found.nats, rel=1e-11)
 
 
+def test_targets_of_a_tokenizer_that_ends_nothing(tmp_path):
+    """Of an answer that the tokenizer does not end the end is predicted all the same; of an empty one it alone is."""
+    tokenizer = Tokenizer.train("characters", [TEXT])
+    c = config(EDTransformerConfig, N_V=tokenizer.N_V)
+    models.save(tmp_path, model(c), tokenizer)
+    loaded, begin, end = load(tmp_path), tokenizer.bos_token, tokenizer.eos_token
+    nats = 0.0
+    for target in ("a cat", ""):
+        y = [*tokenizer.encode(target), end]
+        P = oracle.EDTransformer(tokenizer.encode("the"), [begin, *y[:-1]], theta_of(loaded.model), c)
+        nats -= float(np.log(P[y, range(len(y))]).sum())
+
+    found = evaluate(loaded, ["the", "the"], ["a cat", ""])
+
+    assert (7, nats) == (found.n, pytest.approx(found.nats, rel=1e-11))
+
+
+def test_an_empty_target_that_nothing_ends(tmp_path):
+    """Where no token ends an answer, an empty one has nothing to predict."""
+    tokenizer = Tokenizer.train("characters", [TEXT])
+    tokenizer = Tokenizer(tokenizer.pipeline, {})
+    models.save(tmp_path, model(config(EDTransformerConfig, N_V=tokenizer.N_V)), tokenizer, {"bos_token_id": 0})
+
+    with pytest.raises(DataError, match=r"^target 2 is empty, and no token ends an answer"):
+        evaluate(load(tmp_path), ["a", "a"], ["a", ""])
+
+
 def test_classes(classifier):
     """A class is right if it is the answer, by its name or its number; the nats are those of the right one."""
     with torch.no_grad():
@@ -160,6 +199,7 @@ def test_bleu_and_chrf():
     [
         ("decoder", {"texts": [""]}, DataError, "the text has no token that comes after another"),
         ("decoder", {"context": 10}, ConfigError, r"context = 10 is outside \[1, 9\]"),
+        ("marian", {"texts": []}, DataError, "there are no texts: the file is empty"),
         ("decoder", {"stride": 0}, ConfigError, r"stride = 0 is outside \[1, 9\]"),
         ("decoder", {"batch": 0}, ConfigError, "batch = 0"),
         ("decoder", {"answers": ["a"]}, DataError, ".* holds a .*, and the texts themselves"),
@@ -179,7 +219,7 @@ def test_bleu_and_chrf():
         ("classifier", {"answers": [-1]}, DataError, "label 1 is -1"),
         ("classifier", {"answers": ["envy"]}, DataError, "label 1 is 'envy', which is no class.*: joy, anger, fear"),
         ("classifier", {"answers": ["3"]}, DataError, "label 1 is '3'"),
-        ("classifier", {"answers": ["9" * 5000]}, DataError, "label 1 is '9999"),
+        ("classifier", {"answers": ["9" * 5000]}, DataError, "label 1 is '9+', which is no class"),
         ("classifier", {"answers": ["0", "0"]}, DataError, "there are 1 texts and 2 labels"),
     ],
 )
@@ -198,10 +238,52 @@ def test_a_class_is_its_name_or_its_number(classifier):
     assert by_name == evaluate(classifier, texts, ["0", "2", "1"]) == evaluate(classifier, texts, [0, 2, 1])
 
 
+def test_a_label_of_two_classes(tmp_path):
+    """A name that two classes have, or that is the number of another, is refused; what means one class is taken."""
+    names = {"id2label": {"0": "1", "1": "b", "2": "b"}}
+    ambiguous = load(saved(tmp_path, "classify", **names))
+
+    assert evaluate(ambiguous, ["a", "a"], ["0", "2"]).n == 2
+    for label, classes in (("1", "0, 1"), ("b", "1, 2")):
+        with pytest.raises(
+            DataError, match=rf"^label 1 is '{label}', which is the name .* several classes, {classes}:"
+        ):
+            evaluate(ambiguous, ["a"], [label])
+
+
 def test_vectors_are_not_evaluated(tmp_path):
     """A model of vectors says nothing that could be right."""
     with pytest.raises(CheckpointError, match="gives vectors; `evaluate` needs an encoder"):
         evaluate(load(saved(tmp_path, "embed")), ["a"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers", "what"),
+    [
+        ("decoder", [], "the nats of a token"),
+        ("marian", ["a"], "the nats of a token"),
+        ("encoder", [], "a probability"),
+    ],
+)
+def test_damaged_parameters(request, kind, answers, what):
+    """What is no number is not measured, and not added to what is."""
+    whole = request.getfixturevalue(kind)
+    damaged = replace(whole, model=copy.deepcopy(whole.model))
+    with torch.no_grad():
+        damaged.model.W_e.weight.fill_(torch.nan)
+
+    with pytest.raises(CheckpointError, match=f"^the model gives nan as {what}: it is damaged"):
+        evaluate(damaged, ["a cat"], answers)
+
+
+def test_an_infinite_number_is_null(decoder, tmp_path, monkeypatch, capsys):
+    """JSON has no infinity: e to the power of a thousand is none of its numbers."""
+    (tmp_path / "a.txt").write_text(TEXT)
+    monkeypatch.setattr(measure, "evaluate", lambda *_, **__: Measured("tokens", 2, 2000.0, 1))
+
+    told = json.loads(run(capsys, decoder.described.source.folder, tmp_path / "a.txt", "--json"))
+
+    assert (1000, None) == (told["nats_each"], told["perplexity"])
 
 
 def run(capsys, *words):

@@ -84,6 +84,12 @@ BROKEN = {
     "the machine": ("{{ messages.__class__.__mro__[1].__subclasses__() }}", "SecurityError"),
     "files": ("{% include '/etc/passwd' %}", "TypeError|TemplateNotFound|no loader"),
     "division": ("{{ 1 / 0 }}", "ZeroDivisionError"),
+    "too wide": ("{{ '%10000001d' % 1 }}", "ValueError: it makes 10,000,001 characters, more than 10,000,000"),
+    "too large": ("{{ '%9999999999d' % 1 }}", "it takes more than 5 seconds, or 1,073,741,824 bytes"),
+    "too long": (
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+        "it takes more than 5 seconds, or 1,073,741,824 bytes",
+    ),
 }
 
 

@@ -12,6 +12,7 @@ Its own translations, made as `translate` makes them, are compared with the targ
 import argparse
 import json
 from dataclasses import asdict
+from math import inf
 from typing import TYPE_CHECKING
 
 from transformulary.cli import FORMAT_HELP, MODEL_HELP, standard_input
@@ -44,7 +45,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--batch", type=int, default=4, metavar="N", help="windows or texts that are computed together (default: 4)")
     add("--device", default="auto", help="cpu, cuda, mps, ... (default: auto, an accelerator if there is one)")
     add("--format", metavar="FORMAT", help=FORMAT_HELP)
-    add("--json", action="store_true", help="one JSON object instead of a table (default: no)")
+    add(
+        "--json",
+        action="store_true",
+        help="one JSON object instead of a table, null for what is infinite (default: no)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -96,7 +101,8 @@ def _scores(loaded: "Loaded", texts: list[str], answers: list[str], batch: int) 
 
 def _json(measured: "Measured", scores: "list[Score]") -> str:
     names = ("nats_each", "nats_per_byte", "perplexity", "accuracy")
-    numbers = asdict(measured) | {"bytes": measured.bytes or None} | {name: getattr(measured, name) for name in names}
+    told = asdict(measured) | {"bytes": measured.bytes or None} | {name: getattr(measured, name) for name in names}
+    numbers = {name: None if one == inf else one for name, one in told.items()}  # JSON has no infinity
     return json.dumps(numbers | {"scores": [*map(asdict, scores)]})
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from transformulary.cli import at_least_one
 from transformulary.cli._texts import inputs_arguments, loaded_model, noted, read_inputs, texts_arguments
 from transformulary.errors import ConfigError, require
-from transformulary.paper.practice import UNTIL
+from transformulary.paper.practice import MOST_BEAMS, UNTIL
 
 if TYPE_CHECKING:
     from transformulary.formats import AnswerDefaults
@@ -35,7 +35,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     texts_arguments(parser, "a text to be answered")
     inputs_arguments(parser)
     add = parser.add_argument
-    add("--beam", type=int, metavar="N", help="beam search with N beginnings; 1 = greedy (default: 1)")
+    add(
+        "--beam",
+        type=int,
+        metavar="N",
+        help=f"beam search with N beginnings, {MOST_BEAMS} at most; 1 = greedy (default: 1)",
+    )
     add("--alpha", type=float, metavar="A", help="of beam search: the power of the length (default: 1)")
     add("--until", choices=UNTIL, help="of beam search: when it ends (default: likely; see docs/translate.md)")
     add("--sample", action="store_true", help="draw each token, as the paper does (default: no)")

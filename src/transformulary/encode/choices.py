@@ -34,7 +34,14 @@ def most_probable(P: Float[Tensor, " n"], k: int, name: Callable[[int], str]) ->
     """
     if k < 0:
         raise ConfigError(f"k = {k}: it says how many of the most probable are told; 0 are all.")
-    if P.isnan().any():
-        raise CheckpointError("the model gives NaN as a probability: it is damaged, or its training diverged.")
+    check_finite(P, "a probability")
     values, ids = P.sort(descending=True, stable=True)
     return [Choice(i, name(i), p) for i, p in zip(ids[: k or None].tolist(), values[: k or None].tolist(), strict=True)]
+
+
+def check_finite(given: Float[Tensor, "*shape"], what: str) -> None:
+    """Raises CheckpointError where one of the numbers that a model gives as `what` is NaN or infinite."""
+    if not (ok := given.isfinite()).all():
+        raise CheckpointError(
+            f"the model gives {float(given[~ok][0])} as {what}: it is damaged, or its training diverged."
+        )

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from transformulary.encode.choices import check_finite
 from transformulary.encode.reading import Texts, batch_of, encoder, read
 from transformulary.models import Loaded
 from transformulary.nn import EEmbedder, Encoder, evaluating
@@ -28,7 +29,7 @@ def embed(loaded: Loaded, texts: Texts, batch: int = BATCH) -> Float[Tensor, "N 
         batch: how many texts are computed together, which changes nothing but time and memory.
 
     Raises:
-        CheckpointError: the model is no encoder, or has no vocabulary.
+        CheckpointError: the model is no encoder, or has no vocabulary; a number of a vector is NaN or infinite.
         TokenError: the vocabulary cannot spell a text, or cannot frame two; an id is outside.
         DataError: a text is empty, or longer than the model can read.
         ConfigError: there is no such batch.
@@ -45,7 +46,9 @@ def embedded(loaded: Loaded, texts: Texts, batch: int = BATCH) -> Iterator[Float
     def run(rows: list[Encoding]) -> Float[Tensor, "B d_e"]:
         x, s, real = batch_of(model, rows)
         with evaluating(model), torch.no_grad():
-            return pool(model.encode(x, s, real=real), real, pooling.pooling, pooling.normalised).cpu()
+            vectors = pool(model.encode(x, s, real=real), real, pooling.pooling, pooling.normalised).cpu()
+        check_finite(vectors, "a number of a vector")
+        return vectors
 
     yield from by_length([*read(loaded, texts)], run, batch)
 

@@ -43,6 +43,8 @@ READABLE = (*FORMATS, NANOGPT, GGUF_GPT2, GGUF_LLAMA)
 STORED = "stored"
 #: What Algorithm 9c calls its parameters -> our tensors.
 ON_TOP = {"W_pool": "W_pool.weight", "b_pool": "W_pool.bias", "W_c": "W_c.weight", "b_c": "W_c.bias"}
+#: The id2label that `transformers` writes where nobody has said how many classes there are.
+UNSAID = {"0": "LABEL_0", "1": "LABEL_1"}
 #: No size but the number of layers is larger.
 MOST_ELEMENTS = 10**9
 #: Formats near to these, and the line that we have no place for.
@@ -87,8 +89,10 @@ class Described:
 
     @property
     def N_C(self) -> int:
-        """The number of classes, of a model that gives those."""
-        return classes(self.source.tensors, self.head)
+        """The number of classes, of a model that gives those.  Raises CheckpointError where there is none."""
+        if n := classes(self.source.tensors, self.head):
+            return n
+        raise CheckpointError(f"{self.source.path} has no row for any class: N_C = 0, and there must be at least one.")
 
     @property
     def top(self) -> Top:
@@ -97,10 +101,20 @@ class Described:
 
     @property
     def labels(self) -> list[str]:
-        """What config.json calls the classes, of a model that gives those; where it does not say, their numbers."""
-        said = self.source.config.get("id2label")
+        """What config.json calls the classes, of a model that gives those; where it does not say, their numbers.
+
+        Raises CheckpointError where it names other classes, or not all of them; UNSAID names none.
+        """
         names = [str(i) for i in range(self.N_C)]
-        return [str(said[i]) for i in names] if isinstance(said, dict) and {*said} == {*names} else names
+        said = self.source.config.get("id2label") or UNSAID
+        if isinstance(said, dict) and {*said} == {*names} and all(isinstance(name, str) for name in said.values()):
+            return [said[i] for i in names]
+        if said == UNSAID:
+            return names
+        raise CheckpointError(
+            f"{self.source.config_path}: id2label does not name the classes 0 to {self.N_C - 1} of the weights, "
+            f"each by a text. Mend it, or take it out."
+        )
 
     @cached_property
     def pooling(self) -> Pooling:

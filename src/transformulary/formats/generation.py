@@ -175,17 +175,23 @@ def _frame(said: dict[str, Any], eos_token: int | None, N_V: int, where: object)
         raise CheckpointError(f"{where} has no decoder_start_token_id, and nothing else says what begins an answer.")
     eos = _ends(said.get("eos_token_id", eos_token), N_V, where) or []
     words = [word for word in said.get("bad_words_ids", []) if word not in [[i] for i in eos]]  # which never bans eos
-    words += [[i] for i in said.get("suppress_tokens", [])]
     if several := [word for word in words if not isinstance(word, list) or len(word) != 1]:
         raise CheckpointError(f"{where}: bad_words_ids has {several[0]!r}, and only words of one token are suppressed.")
+    banned = _ids("bad_words_ids", [word[0] for word in words], N_V, where)
+    banned += _ids("suppress_tokens", said.get("suppress_tokens", []), N_V, where)
+    if {*range(N_V)} <= {*banned}:
+        raise CheckpointError(f"{where}: bad_words_ids and suppress_tokens leave none of the {N_V} tokens.")
+    for key in ("min_length", "min_new_tokens", "no_repeat_ngram_size"):
+        if said.get(key, 0) < 0:
+            raise CheckpointError(f"{where}: {key} = {said[key]} is negative; 0 is off.")
     return Frame(
         bos_token=one["decoder_start_token_id"],
         eos=tuple(eos),
         first=one.get("forced_bos_token_id"),
         last=one.get("forced_eos_token_id"),
-        banned=tuple(_ids("bad_words_ids", [i for word in words for i in word], N_V, where)),
+        banned=tuple(banned),
         least=max(0, said.get("min_length", 0) - 1, said.get("min_new_tokens", 0)),
-        no_repeat=max(0, said.get("no_repeat_ngram_size", 0)),
+        no_repeat=said.get("no_repeat_ngram_size", 0),
         renormalised=said.get("renormalize_logits", False),
     )
 

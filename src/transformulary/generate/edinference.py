@@ -64,8 +64,8 @@ def EDInference(
     Raises:
         AlgorithmError: a z is empty, or longer than a learned table of positions.
         TokenError: a z has an id outside [0, N_V).
-        ConfigError: ell_gen is below 1; a token of `frame` is none of the model's; no token may come; the seed has
-            more than 64 bits.
+        ConfigError: ell_gen is below 1; a token of `frame` is none of the model's; no token may come, at the beginning
+            or where nothing has ended; the seed has more than 64 bits.
         CheckpointError: the model's logits are not finite.
 
     Source: Algorithm 15 of arXiv:2207.09238.
@@ -105,6 +105,14 @@ def _answer(model: EDTransformer, z: Sequence[Sequence[int]], searches: Sequence
             past.select(chosen)
 
 
+#: What of a `Frame` forbids tokens -> the keys of a generation_config.json that say it.
+FORBIDS = {
+    "banned": "bad_words_ids, suppress_tokens",
+    "least": "min_length, min_new_tokens",
+    "no_repeat": "no_repeat_ngram_size",
+}
+
+
 class Rules:
     """Which token may come when, and with what probability."""
 
@@ -114,8 +122,10 @@ class Rules:
         for token in named:
             if token is not None and not 0 <= token < N_V:
                 raise ConfigError(f"token {token} is outside [0, N_V) = [0, {N_V}): it is of another vocabulary.")
-        allowed = range(N_V) if ids is None else ids
-        self.banned = outside(set(allowed) - set(frame.banned), N_V)
+        allowed = {*(range(N_V) if ids is None else ids)}
+        if allowed and allowed <= {*frame.banned}:
+            raise self.stuck(1)
+        self.banned = outside(allowed - {*frame.banned}, N_V)
 
     def begin(self) -> Hypothesis:
         """Line 1."""
@@ -124,6 +134,15 @@ class Rules:
     def ends(self, x: list[int]) -> bool:
         """Line 3: whether nothing comes after x any more."""
         return x[-1] in self.frame.eos or len(x) > self.ell_gen
+
+    def stuck(self, n: int) -> ConfigError:
+        """What to say where no token may be the n-th: whatever `Frame` forbids, and what the files call that."""
+        said = {name: value for name in FORBIDS if (value := getattr(self.frame, name))}
+        numbers = ((name, len(value) if isinstance(value, tuple) else value) for name, value in said.items())
+        rules = " and ".join(f"{name} = {number} ({FORBIDS[name]})" for name, number in numbers)
+        return ConfigError(
+            f"no token may be number {n} of an answer, with {rules or 'these ids'}: loosen what forbids them."
+        )
 
     def log_p(self, logits: Float[Tensor, "n N_V"], hypotheses: Sequence[Hypothesis]) -> Float[Tensor, "n N_V"]:
         """log p of the token that comes after each hypothesis, in float64; -inf for one that may not come.
@@ -139,7 +158,7 @@ class Rules:
         for row, hypothesis in zip(banned, hypotheses, strict=True):
             row[[*self.frame.banned_after(hypothesis.x)]] = True
         log_p = logits.double().log_softmax(-1).masked_fill(banned, -math.inf)
-        return log_p.log_softmax(-1) if self.frame.renormalised else log_p
+        return log_p.log_softmax(-1).masked_fill(banned, -math.inf) if self.frame.renormalised else log_p
 
 
 class Search(ABC):
@@ -171,6 +190,8 @@ class Draw(Search):
 
     def grow(self, logits: Float[Tensor, "n N_V"]) -> list[int]:
         log_p = self.rules.log_p(logits, self.hypotheses)[0]
+        if log_p.max() == -math.inf:
+            raise self.rules.stuck(len(self.found.x))
         y = draw(self.how(log_p), self.generator)  # 6
         self.found = self.found.plus(y, self.found.log_p + float(log_p[y]))  # 7
         self.hypotheses = [] if self.rules.ends(self.found.x) else [self.found]
@@ -192,6 +213,8 @@ class BeamSearch(Search):
         grown = [(n, self.hypotheses[n].plus(y, s)) for n, y, s in best(sums, N * max(2, 1 + len(eos)))]
         self.ended += [h for _, h in grown[:N] if self.rules.ends(h.x)]
         self.ended = sorted(self.ended, key=self.score, reverse=True)[:N]  # stable: of equals the earlier
+        if not (grown or self.ended):
+            raise self.rules.stuck(len(self.hypotheses[0].x))
         self.found = next(iter(self.ended), self.found)
         running = [(n, h) for n, h in grown if not self.rules.ends(h.x)][:N]
         self.hypotheses = [h for _, h in running]

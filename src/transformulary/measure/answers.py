@@ -9,6 +9,7 @@ import torch
 
 from transformulary.encode.reading import read, vocabulary
 from transformulary.errors import DataError, require
+from transformulary.generate import Frame
 from transformulary.generate.translation import answer_defaults, encoder_decoder
 from transformulary.measure.measured import Measured, Part, Row, asked, together
 from transformulary.models import Loaded
@@ -20,11 +21,13 @@ def target_tokens(loaded: Loaded, sources: Sequence[str], targets: Sequence[str]
     """Nats of every token of each target after those before it, given its source; see `evaluate`."""
     model, tokenizer = encoder_decoder(loaded, "evaluate"), vocabulary(loaded)
     check_parallel(sources, targets)
-    begin, device = answer_defaults(loaded).frame.bos_token, model.W_e.weight.device
-    answers = [[begin, *tokenizer.answer(text)] for text in targets]
+    frame, device = answer_defaults(loaded).frame, model.W_e.weight.device
+    answers = [[frame.bos_token, *ended(tokenizer.answer(text), frame)] for text in targets]
     for n, x in enumerate(answers, 1):
         if len(x) - 1 > model.longest:
             raise DataError(f"target {n} has {len(x) - 1} tokens, more than ell_max = {model.longest}.")
+        if len(x) == 1:
+            raise DataError(f"target {n} is empty, and no token ends an answer (eos_token_id): nothing is predicted.")
 
     def run(some: list[Row]) -> Iterator[Part]:
         z, real_z = padded([row.z for row in some], device)
@@ -34,6 +37,11 @@ def target_tokens(loaded: Loaded, sources: Sequence[str], targets: Sequence[str]
     rows = [Row(x, z=source.ids) for x, source in zip(answers, read(loaded, sources), strict=True)]
     with evaluating(model), torch.no_grad():
         return together("target tokens", by_length(rows, run, batch), sum(len(text.encode()) for text in targets))
+
+
+def ended(y: list[int], frame: Frame) -> list[int]:
+    """An answer with a token that ends it, whether the tokenizer adds one or not; as it is where nothing ends one."""
+    return y if y and y[-1] in frame.eos else [*y, *frame.eos[:1]]
 
 
 def check_parallel(sources: Sequence[str], targets: Sequence[str]) -> None:

@@ -64,9 +64,14 @@ def classes(loaded: Loaded, texts: Sequence[str], labels: Sequence[str | int], b
 
 
 def number(label: str | int, names: Sequence[str], n: int) -> int:
-    """The class that is called so, or has that number.  Raises DataError where there is none."""
-    for called in (names, [str(i) for i in range(len(names))]):
-        if str(label) in called:
-            return called.index(str(label))
+    """The class that is called so, or has that number.  Raises DataError where there is none, or several are meant."""
+    meant = [i for i, name in enumerate(names) if str(label) in (name, str(i))]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise DataError(
+            f"label {n} is {label!r}, which is the name or the number of several classes, "
+            f"{', '.join(map(str, meant))}: give them other names in the id2label of config.json."
+        )
     known = ", ".join(names[:10]) + (", ..." if names[10:] else "")
     raise DataError(f"label {n} is {label!r}, which is no class of the model: {known}, or a number below {len(names)}.")

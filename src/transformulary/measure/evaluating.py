@@ -42,7 +42,7 @@ def evaluate(
     each of them included.
 
     An encoder-decoder is given a text, and predicts every token of its answer after those before it; the token that
-    ends the answer is one of them.
+    ends the answer is one of them, whether the tokenizer adds it or not.
 
     A classifier gives every text a class, which is right if it is the answer, a name or a number.
 
@@ -55,12 +55,14 @@ def evaluate(
         batch: how many windows or texts are computed together, which changes nothing but time and memory.
 
     Raises:
-        CheckpointError: the model is none of these, or has no vocabulary.
+        CheckpointError: the model is none of these, or has no vocabulary; a probability is NaN.
         DataError: there is nothing to predict; there is not an answer for each text, or none is wanted; a text that is
             not to be cut is too long.
         ConfigError: context, stride or batch is no such number.
         TokenError: the vocabulary cannot spell a text, or has no mask_token.
     """
+    if not texts:
+        raise DataError("there are no texts: the file is empty, and nothing can be measured.")
     model = bare(loaded.model, Transformer)
     wanted = isinstance(model, EDTransformer | EClassifier)
     if bool(answers) != wanted:

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from transformulary.encode.choices import check_finite
 from transformulary.train import total_loss
 
 
@@ -68,11 +69,16 @@ Part = tuple[int, float, int]
 
 
 def asked(logits: Float[Tensor, "B ell N_V"], rows: Sequence[Row]) -> Iterator[Part]:
-    """What each row is, with the logits after each of its tokens but the last."""
+    """What each row is, with the logits after each of its tokens but the last.
+
+    Raises CheckpointError: the nats of a token are NaN or infinite.
+    """
     for row, all_of_it in zip(rows, logits, strict=True):
         y = torch.tensor(row.x[row.first :], device=logits.device)
         l = all_of_it[row.first - 1 : len(row.x) - 1]
-        yield len(y), total_loss(l[None], y[None]).item(), int((l.argmax(-1) == y).sum())
+        nats = total_loss(l[None], y[None])
+        check_finite(nats, "the nats of a token")
+        yield len(y), nats.item(), int((l.argmax(-1) == y).sum())
 
 
 def together(what: str, parts: Iterable[Part], n_bytes: int = 0) -> Measured:

@@ -22,6 +22,8 @@ PRACTICES: dict[str, tuple[str, ...]] = {
     "loss": ("sum", "tokens", "sequences"),
     "masking": ("paper", "bert"),
 }
+#: More beginnings than anyone searches with; each has the probabilities of a whole vocabulary.
+MOST_BEAMS = 256
 #: When beam search ends.
 UNTIL = ("certain", "likely", "full")
 C = TypeVar("C")
@@ -191,7 +193,7 @@ class Beam:
     and the N_beam best of those that do not end go on.  Of equals the continuation of the better beginning comes
     first, then the lower id.
 
-    N_beam  beginnings that are looked at together
+    N_beam  beginnings that are looked at together, MOST_BEAMS at most
     alpha   0 compares sums, 1 means; more favours longer x^
     until   it ends when N_beam have been kept and, besides, no beginning could
               certain  come to a better score than they have, however it goes on
@@ -206,8 +208,11 @@ class Beam:
     until: str = "likely"
 
     def __post_init__(self) -> None:
-        if self.N_beam < 1:
-            raise ConfigError(f"N_beam = {self.N_beam}: beam search looks at one beginning or more.")
+        if not 1 <= self.N_beam <= MOST_BEAMS:
+            raise ConfigError(
+                f"N_beam = {self.N_beam} is outside [1, {MOST_BEAMS}]: so many beginnings are looked at together, each "
+                f"with its keys and values."
+            )
         if not abs(self.alpha) <= 10:
             raise ConfigError(f"alpha = {self.alpha} is outside [-10, 10]: it is the power of a length, often 1.")
         if self.until not in UNTIL:
