@@ -6,13 +6,31 @@ import resource
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from transformulary import files
 from transformulary.errors import ConfigError, DataError
-from transformulary.files import claimed, new_folder, read_text, write_atomically
+from transformulary.files import claimed, new_folder, read_text, unfinished, write_atomically, write_together
+
+TWO = {"weights": "w" * 100, "key": "k"}
+
+
+@contextmanager
+def full_disk(n=1000):
+    """No file can be longer than n bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def contents(folder):
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize(
@@ -67,20 +85,89 @@ def test_writing_that_fails_changes_nothing(tmp_path):
     """Where the disk is full, the error names the file, the old one stays, and no other file or folder is left."""
     path = tmp_path / "file"
     write_atomically(path, "old")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    try:
+    with full_disk():
         with pytest.raises(OSError, match="File too large") as caught:
             write_atomically(path, "new" * 1000)
         with pytest.raises(OSError, match="File too large"):
             write_atomically(tmp_path / "a" / "b" / "file", "new" * 1000)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     assert str(path) == caught.value.filename
     assert "old" == path.read_text()
     assert [path] == list(tmp_path.iterdir())
+
+
+def test_a_full_disk_leaves_all_files_of_a_folder(tmp_path):
+    """Where one of several cannot be written, all old ones stay, and nothing else is left."""
+    write_together(tmp_path, TWO, "key")
+
+    with full_disk(), pytest.raises(OSError, match="File too large") as caught:
+        write_together(tmp_path, {"key": "new", "more/file": "new", "weights": "new" * 1000}, "key", {"old"})
+
+    assert str(tmp_path / "weights") == caught.value.filename
+    assert contents(tmp_path) == TWO
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_files_are_never_mixed(tmp_path, monkeypatch, same):
+    """Whenever the moves of several files are cut short there is no key, though it may say what the old one says.
+
+    What was written for them is found.
+    """
+    new = {"weights": "W", "names": "N", "key": TWO["key"] if same else "K"}
+    move, moves = os.replace, []
+
+    def cut(*names):
+        if len(moves) == n:
+            raise KeyboardInterrupt
+        moves.append(move(*names))
+
+    for n in range(3):
+        moves.clear()
+        folder = tmp_path / str(n)
+        write_together(folder, TWO, "key")
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(os, "replace", cut)
+            write_together(folder, new, "key")
+
+        assert n == len(moves)
+        assert not (folder / "key").exists()
+        assert [new["key"]] == [path.read_text() for path in unfinished(folder / "key")]
+
+
+def test_one_file_that_changes_is_replaced_at_once(tmp_path, monkeypatch):
+    """The key is not removed where it and all others but one stay as they are, through a link as well."""
+    write_together(tmp_path / "a", TWO, "key")
+    (tmp_path / "b").symlink_to("a")
+    monkeypatch.setattr(Path, "unlink", None)
+
+    write_together(tmp_path / "b", TWO | {"weights": "new"}, "key")
+
+    assert contents(tmp_path / "a") == TWO | {"weights": "new"}
+
+
+def test_files_that_are_links(tmp_path):
+    """What links lead to is replaced, the links stay; what is to go goes."""
+    write_together(tmp_path / "a", TWO | {"old": ""}, "key")
+    (tmp_path / "b").mkdir()
+    for name in (*TWO, "old"):
+        (tmp_path / "b" / name).symlink_to(tmp_path / "a" / name)
+
+    write_together(tmp_path / "b", {"weights": "W", "key": "K"}, "key", {"old"})
+
+    assert contents(tmp_path / "a") == {"weights": "W", "key": "K", "old": ""}
+    assert contents(tmp_path / "b") == {"weights": "W", "key": "K"}
+    assert (tmp_path / "b" / "key").is_symlink()
+
+
+def test_a_folder_where_a_file_is_due(tmp_path):
+    """It is said before anything changes."""
+    write_together(tmp_path, {"weights": "w", "names/file": "n"}, "weights")
+
+    with pytest.raises(DataError, match="names is no file"):
+        write_together(tmp_path, {"weights": "new", "names": "new"}, "weights")
+
+    assert contents(tmp_path) == {"weights": "w", "names/file": "n"}
 
 
 def test_a_link_stays(tmp_path):

@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 #: Public name -> the module that defines it.
 _HOMES = {
+    "Beam": "generate",
     "Causal": "paper",
     "DInference": "generate",
     "DTraining": "train",
@@ -23,6 +24,7 @@ _HOMES = {
     "Full": "paper",
     "Local": "paper",
     "PreEDTransformerConfig": "paper",
+    "Sampling": "generate",
     "Tokenizer": "tokens",
     "assert_conforms": "conform",
     "classify": "encode",

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 from transformulary.errors import ConfigError, DataError
+
+#: Bytes of two files that are compared at once.
+BLOCK = 2**20
 
 
 def write_atomically(path: str | Path, data: bytes | str) -> None:
@@ -21,13 +25,68 @@ def write_atomically(path: str | Path, data: bytes | str) -> None:
     Raises OSError, which names the file, if it cannot be done; the old file is then untouched, and no folder stays that
     was made for nothing.
     """
-    content = data.encode() if isinstance(data, str) else data
+    content = _bytes(data)
+    if (place := _stream(Path(path))) is None:
+        _replace({Path(path): content})
+        return
+    with _about(path), open(place, "wb") as stream:
+        stream.write(content)
+
+
+def write_together(
+    folder: str | Path, files: Mapping[str, bytes | str], key: str, gone: Collection[str] = frozenset()
+) -> None:
+    """Write several files of a folder, of which each would be misread beside an old one.
+
+    All are written beside the old files first, so that these stay where that fails, on a full disk say.  Then they take
+    their places.  If more than one changes, `key`, without which the others are nothing, is removed before and comes
+    last: wherever this is cut short, the folder holds what was there, what is to be there, or no `key`.
+
+    Args:
+        folder: made if it is missing; nobody else writes to it meanwhile (`claimed`).
+        files: their content, by their names in the folder.
+        key: the name of one of them.
+        gone: names of files that are removed with the old ones.
+
+    Raises:
+        DataError: there is something other than a file where one is due.
+        OSError: as for `write_atomically`.
+    """
+    contents = {Path(folder) / name: _bytes(data) for name, data in files.items()}
+    if odd := [path for path in contents if path.exists() and not path.is_file()]:
+        raise DataError(f"{odd[0]} is no file, and one would be written there. Remove it, or name another folder.")
+    changed = {path: content for path, content in contents.items() if not _holds(path, content)}
+    old = [Path(folder) / name for name in gone]
+    if len(changed) + len(old) > 1:
+        last = Path(folder) / key
+        changed[last] = changed.pop(last, contents[last])
+        old = [Path(os.path.realpath(last)), *old]  # a link stays
+    _replace(changed, [path for path in old if path.exists()])
+
+
+def unfinished(path: Path) -> list[Path]:
+    """What a process that was killed has left of `path`: the file or folder that it had begun to write beside it."""
+    begun = re.compile(rf"\.{re.escape(path.name)}\.\d+\.tmp")
+    return [beside for beside in path.parent.glob(".*.tmp") if begun.fullmatch(beside.name)]
+
+
+def _bytes(data: bytes | str) -> bytes:
+    return data.encode() if isinstance(data, str) else data
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    """Whether this is what the file holds."""
+    if not path.is_file() or path.stat().st_size != len(content):
+        return False
+    with path.open("rb") as file:
+        return all(file.read(BLOCK) == content[i : i + BLOCK] for i in range(0, len(content), BLOCK))
+
+
+@contextmanager
+def _about(path: str | Path) -> Iterator[None]:
+    """An OSError from inside names the file that the user knows."""
     try:
-        if (place := _stream(Path(path))) is not None:
-            with open(place, "wb") as stream:
-                stream.write(content)
-        else:
-            _replace(Path(os.path.realpath(path)), content)
+        yield
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
@@ -43,18 +102,39 @@ def _stream(path: Path) -> Path | int | None:
     return None if path.is_file() else path
 
 
-def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with made(path.parent):
+def _replace(contents: Mapping[Path, bytes], gone: Sequence[Path] = ()) -> None:
+    """Write files, all beside where they belong; then remove what is to go, and move them to their places in order."""
+    real = {path: Path(os.path.realpath(path)) for path in contents}
+    new = {path: _temporary(place) for path, place in real.items()}
+    with ExitStack() as folders:
         try:
-            with open(temporary, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
+            for path, content in contents.items():
+                with _about(path):
+                    folders.enter_context(made(new[path].parent))
+                    _write(new[path], content)
+            for path in gone:
+                path.unlink()
+            for path in contents:
+                with _about(path):
+                    os.replace(new[path], real[path])
         except BaseException:
-            temporary.unlink(missing_ok=True)
+            if all(path.exists() for path in gone):  # else what is new is all that there is
+                for temporary in new.values():
+                    temporary.unlink(missing_ok=True)
             raise
+
+
+def _write(path: Path, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _temporary(path: Path) -> Path:
+    """What is written to become `path`; `unfinished` finds it, and what a killed process has left is another."""
+    names = (path.with_name(f".{path.name}.{n}.tmp") for n in count(os.getpid()))
+    return next(name for name in names if not name.exists())
 
 
 @contextmanager
@@ -129,8 +209,8 @@ def new_folder(path: str | Path) -> Iterator[Path]:
         )
     if target.is_mount():
         raise DataError(f"{path} is where another file system begins, and cannot be replaced. Name a new folder in it.")
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     _remove_abandoned(target)
+    temporary = _temporary(target)
     try:
         with claimed(temporary):
             try:
@@ -170,8 +250,7 @@ def check_file(path: Path) -> None:
 
 def _remove_abandoned(path: Path) -> None:
     """Remove the temporary folders of `path` whose process has ended, however it did."""
-    begun = re.compile(rf"\.{re.escape(path.name)}\.\d+\.tmp")
-    for folder in filter(lambda folder: begun.fullmatch(folder.name), path.parent.glob(".*.tmp")):
+    for folder in unfinished(path):
         with suppress(ConfigError, OSError), claimed(folder) as certain:
             if certain:
                 shutil.rmtree(folder)

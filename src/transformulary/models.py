@@ -9,7 +9,7 @@ generation_config.json  how to generate by default
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,8 +19,8 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from transformulary.errors import ConfigError
-from transformulary.files import new_folder, write_atomically
+from transformulary.errors import ConfigError, DataError
+from transformulary.files import claimed, new_folder, unfinished, write_together
 from transformulary.formats import (
     INDEX,
     READERS,
@@ -67,6 +67,9 @@ class Loaded:
     generation: dict[str, Any]
     described: Described
 
+    def __repr__(self) -> str:
+        return f"<Loaded: {type(self.model).__name__}, {self.described!r}, {self.tokenizer!r}>"
+
     def __call__(self, *sequences: Tensor, **more: Any) -> Any:
         """What the model computes: logits, classes or vectors.  Arguments and errors as for its `forward`."""
         return self.model(*sequences, **more)
@@ -74,7 +77,7 @@ class Loaded:
     def save(self, folder: str | Path) -> None:
         """Write the model as it is now, in the format that it came from, with the files of its vocabulary as they are.
 
-        Each file is replaced whole, as in `models.save`.
+        As `models.save` does.
         """
         model, described = bare(self.model, Transformer), self.described
         dtype = str(model.W_e.weight.dtype).removeprefix("torch.")
@@ -118,10 +121,10 @@ def save(
     tokenizer: Tokenizer | None = None,
     generation: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a folder that `load` and `transformers` read; each file is replaced whole, config.json last.
+    """Write a folder that `load` and `transformers` read.
 
-    Wherever this is cut short, the folder holds the old model, the new one, or none that `load` would take: a
-    config.json that says something else goes first.
+    Wherever this is cut short, the folder holds the old model, the new one, or none that `load` would take; on a full
+    disk, the old one (`files.write_together`).
 
     Args:
         folder: made if it is missing.
@@ -163,9 +166,9 @@ def convert(
 
     Raises:
         ConfigError: there is no such format, or it cannot express this model; no such dtype, or one in which a number
-            would become infinite.
+            would become infinite; another process is writing to `out`.
         CheckpointError: as `load` does.
-        DataError: `out` holds something.
+        DataError: `out` holds something, or with `overwrite` something other than a model.
     """
     described = describe(where, named_format(form) if isinstance(form, str) else form)
     written = written_as(described, described.config, to)
@@ -174,11 +177,12 @@ def convert(
     stored = PRECISIONS[dtype or str(DTYPES[described.dtype]).removeprefix("torch.")]
     tensors = {name: _in(stored, name, tensor) for name, tensor in _tensors(described).items()}
     files = _converted(described, tensors, written, str(stored).removeprefix("torch."))
-    if overwrite and (Path(out) / "config.json").is_file():
-        _write(Path(out), files, replace=True)
-    else:
-        with new_folder(out) as folder:
-            _write(folder, files)
+    if overwrite and Path(out).is_dir() and any(Path(out).iterdir()):
+        with claimed(out):
+            _rewrite(Path(out), files)
+            return describe(out)
+    with new_folder(out) as folder:
+        _write(folder, files)
     return describe(out)
 
 
@@ -238,27 +242,29 @@ def _converted(described: Described, tensors: Mapping[str, Tensor], form: Format
     if form is described.format:
         prefix = "" if described.prefixed else form.prefix
         stored = {name.removeprefix(prefix): t for name, t in form.stored(config, tensors, torch.cat)}
-        more = {name: torch.tensor(source.array(at)).to(PRECISIONS[dtype]) for name, at in described.kept()}
+        more = {name: _kept(described, at, PRECISIONS[dtype]) for name, at in described.kept()}
         for name, at, rows in described.unread():
-            stored[name][:rows] = torch.tensor(source.array(at)[:rows])
+            stored[name][:rows] = _in(stored[name].dtype, at, torch.tensor(source.array(at)[:rows]))
         files["model.safetensors"] = _bytes(stored | more)
     return files
 
 
-def _write(folder: Path, files: Files, replace: bool = False) -> None:
-    """Write the files, config.json last; one that says something else goes first, so that nothing is half a model.
+def _write(folder: Path, files: Files, gone: Collection[str] = frozenset()) -> None:
+    """Write the files of a model, without mixing them with those of another."""
+    write_together(folder, files, "config.json", gone)
 
-    replace: what else a model is made of, and lies there, goes too.
+
+def _rewrite(folder: Path, files: Files) -> None:
+    """Put a model in the place of another, of which nothing stays, or of what a killed process has left of one.
+
+    Raises DataError: there is none.
     """
-    config = folder / "config.json"
-    if config.is_file() and config.read_text(encoding="utf-8", errors="replace") != files["config.json"]:
-        config.unlink()
-    if replace:
-        parameters = [path.name for path in folder.iterdir() if path.suffix in READERS or path.name.endswith(INDEX)]
-        for name in {*copied(folder), *parameters} - {*files}:
-            (folder / name).unlink()
-    for name in sorted(files, key="config.json".__eq__):
-        write_atomically(folder / name, files[name])
+    begun = [path for name in files for path in unfinished(folder / name)]
+    if not begun and not (folder / "config.json").is_file():
+        raise DataError(f"{folder} holds no model to be replaced, and is not empty: nothing is overwritten.")
+    parameters = [path.name for path in folder.iterdir() if path.suffix in READERS or path.name.endswith(INDEX)]
+    left = [path.relative_to(folder).as_posix() for path in begun]
+    _write(folder, files, {*copied(folder), *parameters, *left} - {*files})
 
 
 def _tensors(described: Described) -> dict[str, Tensor]:
@@ -266,6 +272,14 @@ def _tensors(described: Described) -> dict[str, Tensor]:
     read, dtype = reader(described), DTYPES[described.dtype]
     twins = TIED if described.config.tied else {}
     return {name: torch.tensor(read(name), dtype=dtype) for name in described.plan if name not in twins}
+
+
+def _kept(described: Described, name: str, dtype: torch.dtype) -> Tensor:
+    """A tensor that we compute nothing with, as it was; where the model is saved in another precision, in that one."""
+    tensor, own = torch.tensor(described.source.array(name)), described.source.dtypes[name]
+    if own not in DTYPES:  # no real numbers
+        return tensor
+    return _in(DTYPES[own] if dtype == DTYPES[described.dtype] else dtype, name, tensor)
 
 
 def _in(dtype: torch.dtype, name: str, tensor: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ def test_text_on_stdout(folder, capsys):
     right = "".join(Continuation(loaded.model, loaded.tokenizer, "My ", 9, sampling, seed=1))
     settings = ["--temperature", "2", "--top-k", "50", "--top-p", "0.9", "--seed", "1"]
 
-    status = cli.main(["generate", folder, "--prompt", "My ", "--tokens", "9", *settings])
+    status = cli.main(["generate", folder, "--prompt", "My ", "--max", "9", *settings])
 
     assert (status, capsys.readouterr()) == (0, (right + "\n", ""))
 

@@ -60,6 +60,7 @@ def test_standard_input(folder, capsys, monkeypatch):
         (["--beam", "1"], Sampling(tau=0)),
         (["--temperature", "0"], Sampling(tau=0)),
         (["--sample"], Sampling()),
+        (["--top-k", "5"], Sampling(top_k=5)),
         (["--temperature", "2", "--top-k", "9", "--top-p", "0.9"], Sampling(tau=2, top_k=9, top_p=0.9)),
     ],
 )
@@ -84,7 +85,7 @@ def test_the_seed_of_a_text(folder):
 
 
 def test_what_the_files_say(tmp_path, capsys):
-    """Forced tokens are obeyed and not told; the padding, which is suppressed, never comes; drawing is the default."""
+    """Forced tokens are obeyed and not told, and one at the end is a cut; what is suppressed never comes; it draws."""
     folder = save_marian(tmp_path, do_sample=True, forced_bos_token_id=5, forced_eos_token_id=0, max_length=5)
     loaded = load(folder)
     pad = loaded.tokenizer.vocabulary["<pad>"]
@@ -92,7 +93,7 @@ def test_what_the_files_say(tmp_path, capsys):
     for line in run(capsys, folder, *LINES, "--seed", "0", "--json"):
         one = json.loads(line)
         begin, first, *middle, last = one["tokens"]
-        assert (begin, first, last, one["finish_reason"]) == (pad, 5, 0, "stop")
+        assert (begin, first, last, one["finish_reason"]) == (pad, 5, 0, "stop" if len(middle) < 2 else "length")
         assert not {pad, 0} & {*middle}
         assert one["text"] == loaded.tokenizer.decode(middle)
 
@@ -125,11 +126,14 @@ def test_ids_alone(tmp_path, capsys):
     [
         (["--beam", "0"], "N_beam = 0 is outside [1, 256]"),
         (["--beam", "100000"], "N_beam = 100000 is outside [1, 256]"),
-        (["--beam", "2", "--sample"], "--beam searches for an answer, --sample and --temperature draw one"),
+        (
+            ["--beam", "2", "--sample"],
+            "--beam searches for an answer; --sample, --temperature, --top-k and --top-p draw one",
+        ),
         (["--until", "maybe"], "invalid choice: 'maybe'"),
         (["--alpha", "99"], "alpha = 99.0 is outside"),
         (["--temperature", "-1"], "temperature = -1.0"),
-        (["--max", "0"], "ell_gen = 0: one token is the least"),
+        (["--max", "0"], "argument --max: '0' is no number of tokens; one is the least"),
         (["--seed", "-1", "--sample"], "seed = -1 is outside"),
         (["--batch", "0"], "batch = 0: at least one text is read at a time"),
     ],

@@ -76,7 +76,7 @@ def test_masks_are_filled(folders, said):
     text, line = said("fill", folders["fill"], TEXTS[0], "--k", "2").splitlines()
 
     (masked,) = filled.masked
-    assert (told["tokens"], told["masked"][0]["t"], told["recovered"]) == (filled.tokens, masked.t, 0)
+    assert (told["tokens"], told["masked"][0]["t"], told["recovered"]) == (filled.tokens, masked.t, None)
     assert told["masked"][0]["choices"] == [{"id": c.id, "name": c.name, "p": c.p} for c in masked.choices]
     assert (text, line) == (TEXTS[0], "  t = 5  " + "  ".join(f"{c.name!r} {c.p:.3f}" for c in masked.choices))
 
@@ -161,6 +161,21 @@ def test_pairs(folders, said, typed):
     assert (told["text"], told["classes"][0]["p"]) == (["the cat", "a dog"], classes[0].p)
 
 
+def test_the_name_of_a_file_is_a_text(folders, capsys, monkeypatch, tmp_path):
+    """It is read as it stands, but a line on stderr says how to read the file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").write_text("the cat")
+
+    assert 0 == main(["embed", folders["embed"], "a"])
+    out, err = capsys.readouterr()
+    assert 0 == main(["embed", folders["embed"], "--file", "a"])
+    content = capsys.readouterr()
+
+    assert "note: a is a file, and read as a text here; --file a reads its lines.\n" == err
+    assert "" == content.err
+    assert content.out != out
+
+
 def test_ids(folders, said):
     """--tokens are the ids of a text, each time it is given."""
     told = objects(said("embed", folders["embed"], "--tokens", "2,5,6,3", "--tokens", "2,3", "--json"))
@@ -215,3 +230,12 @@ def test_lines_that_are_no_pairs(folders, capsys, typed, content, message):
     status = main(["classify", folders["classify"], "--pairs"])
 
     assert (2, True) == (status, message in capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_unknown_tokens_are_counted(folders, capsys, verb):
+    """A note on stderr says how many of the texts' own tokens the vocabulary lacks; of known ones there is none."""
+    assert 0 == main([verb, folders[verb], "the zebra [MASK]" if verb == "fill" else "the zebra"])
+    assert "note: 1 of 2 tokens are unknown to the vocabulary.\n" == capsys.readouterr().err
+    assert 0 == main([verb, folders[verb], "the [MASK]" if verb == "fill" else "the cat"])
+    assert "" == capsys.readouterr().err

@@ -1,17 +1,20 @@
 """Converted: the same numbers, the same vocabulary, in files that `transformers` loads; whole or not at all."""
 
 import json
+import resource
 
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+from encode.models import saved
 from formats.theirs import KINDS, SIZES
 from huggingface import randomise
 from nn.models import config, model, tokens
 from transformulary.cli import main
 from transformulary.errors import CheckpointError, ConfigError, DataError
+from transformulary.files import claimed
 from transformulary.formats import open_source
 from transformulary.models import convert, load, save
 from transformulary.tokens import Tokenizer
@@ -27,6 +30,8 @@ MAKERS = {
     ),
     **{kind: (*KINDS[kind], SIZES) for kind in KINDS},
 }
+BART = {"vocab_size": 11, "d_model": 8, "encoder_layers": 1, "decoder_layers": 1, "max_position_embeddings": 8}
+BART |= {f"{stack}_{size}": 2 for stack in ("encoder", "decoder") for size in ("attention_heads", "ffn_dim")}
 KEPT = {"bos_token_id": 3, "eos_token_id": 4, "initializer_range": 0.5}
 
 
@@ -136,6 +141,39 @@ def test_a_number_too_large(tmp_path):
     assert not (tmp_path / "ours").exists()
 
 
+def with_spares(folder, dtype="float32", **tensors):
+    """A BERT whose file has more tensors than we compute with."""
+    convert(saved(folder / "first", "fill"), folder / dtype, dtype=dtype)
+    file = folder / dtype / "model.safetensors"
+    save_file(load_file(file) | {f"bert.pooler.dense.{name}": t for name, t in tensors.items()}, file)
+    return folder / dtype
+
+
+def test_spare_tensors_stay_as_they_are(tmp_path):
+    """What we compute nothing with keeps its numbers and its own type, also beside parameters of another."""
+    spares = {"bias": torch.tensor([2**40 + 1]), "weight": torch.tensor([[1 + 2**-20]])}
+    before = with_spares(tmp_path, "float16", **spares)
+    convert(before, tmp_path / "out")
+
+    found = load_file(tmp_path / "out" / "model.safetensors")
+    for name, tensor in load_file(before / "model.safetensors").items():
+        assert tensor.dtype == found[name].dtype, name
+        assert torch.equal(tensor, found[name])
+
+
+def test_spare_numbers_too_large(tmp_path):
+    """No number becomes infinite, not even one that we compute nothing with."""
+    bert = with_spares(tmp_path, weight=torch.tensor([[1e6]]))
+    bart = transformers.BartForConditionalGeneration(transformers.BartConfig(**BART))
+    bart.model.encoder.embed_positions.weight.data[0] = 1e6  # a row that no position has
+    bart.save_pretrained(tmp_path / "bart")
+
+    with pytest.raises(ConfigError, match=r"bert.pooler.dense.weight has 1e\+06, and float16 ends at 6.55e\+04"):
+        convert(bert, tmp_path / "out", dtype="float16")
+    with pytest.raises(ConfigError, match=r"encoder.embed_positions.weight has 1e\+06"):
+        convert(tmp_path / "bart", tmp_path / "out", dtype="float16")
+
+
 def test_our_own_vocabulary_stays_its_own(tmp_path):
     """The hash of the vocabulary with which a model was saved comes along, and still guards it."""
     tokenizer = Tokenizer.train("characters", ["abcd"])
@@ -183,6 +221,65 @@ def test_in_its_own_place(tmp_path):
     convert(tmp_path / "m", tmp_path / "m", dtype="float64", overwrite=True)
 
     assert {"F64"} == set(open_source(tmp_path / "m").dtypes.values())
+
+
+def two_models(folder):
+    """Two of one config, with other weights, and another tokenizer_config.json."""
+    for name in "ab":
+        theirs("llama", folder / name)
+    (folder / "b" / "tokenizer_config.json").write_text("{}")
+    return folder / "a", folder / "b"
+
+
+def read(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_full_disk_leaves_the_old_model(tmp_path):
+    """When a model cannot take the place of another, or its own, all its files stay, and no other."""
+    a, b = two_models(tmp_path)
+    before = read(b)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))
+    try:
+        for source in (a, b):
+            with pytest.raises(OSError, match=r"model\.safetensors"):
+                convert(source, b, dtype="float64", overwrite=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert before == read(b)
+
+
+def test_no_mixture_is_a_model(tmp_path, monkeypatch):
+    """Killed while one model takes the place of another, which has the same config, OUT is none; a retry mends that."""
+    a, b = two_models(tmp_path)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("os.replace", killed)
+        convert(a, b, overwrite=True)
+    with pytest.raises(CheckpointError, match=r"no config\.json"):
+        load(b)
+
+    convert(a, b, overwrite=True)
+
+    convert(a, tmp_path / "c")
+    assert read(tmp_path / "c") == read(b)
+
+
+def test_two_at_once(tmp_path):
+    """Who would write where another run is writing is refused, and the model there stays."""
+    a, b = two_models(tmp_path)
+    before = read(b)
+
+    with claimed(b), pytest.raises(ConfigError, match="is in use: another run writes there"):
+        convert(a, b, overwrite=True)
+
+    assert before == read(b)
 
 
 def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):

@@ -43,7 +43,7 @@ def test_a_folder_says_how_vectors_are_made(tmp_path, mode, normalised):
 
 def test_without_such_files_it_is_the_mean(tmp_path):
     """Of length 1."""
-    assert Pooling("mean", True) == Pooling.read(tmp_path)
+    assert Pooling("mean", True) == Pooling.read(tmp_path, 8)
 
 
 @pytest.mark.parametrize("pooling", MODES.values())
@@ -90,6 +90,11 @@ def test_one_model_replaces_another_with_its_pooling(tmp_path):
         ({"mode": "none"}, "asks for no pooling"),
         ({"modules": ("Transformer", "Pooling", "Dense")}, "modules.json puts Pooling, Dense on top of the encoder"),
         ({"modules": ("Transformer",)}, "modules.json puts nothing on top"),
+        ({"modules": ("Dense", "Pooling")}, "modules.json does not begin with the Transformer in .* itself"),
+        ({"modules": ("Pooling", "Normalize")}, "modules.json does not begin with the Transformer"),
+        ({"pooling_mode_mean_tokens": "false"}, "pooling_mode_mean_tokens = 'false': not true or false"),
+        ({"pooling_mode_max_tokens": None}, "pooling_mode_max_tokens = None: not true or false"),
+        ({"word_embedding_dimension": 999}, "word_embedding_dimension = 999, and the model's vectors have d_e = 8"),
         ({"weighted": 1}, "config.json: weighted has no rule"),
     ],
 )
@@ -106,6 +111,26 @@ def test_no_list_of_modules(tmp_path, content):
     (tmp_path / "modules.json").write_text(content)
 
     with pytest.raises(CheckpointError, match=r"modules\.json"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("1_Pooling", "../1_Pooling", "the path '../1_Pooling' is no folder beside it"),
+        ("1_Pooling", "/etc", "the path '/etc' is no folder"),
+        ("1_Pooling", "..", "the path '..' is no folder"),
+        ("1_Pooling", "", "config.json: .* has no rule"),
+        ('"path": ""', '"path": "0_Transformer"', "does not begin with the Transformer"),
+        ("sentence_transformers.models.Pooling", "mine.Pooling", "modules.json puts mine.Pooling, Normalize on top"),
+    ],
+)
+def test_modules_of_others(tmp_path, old, new, message):
+    """A module is one of theirs, in a folder of its name beside modules.json; the first is the model there."""
+    file = written(saved(tmp_path, "embed")) / "modules.json"
+    file.write_text(file.read_text().replace(old, new, 1))
+
+    with pytest.raises(CheckpointError, match=message):
         load(tmp_path)
 
 

@@ -9,6 +9,7 @@ import torch
 import transformers
 
 from needs import package
+from transformulary import pages
 from transformulary.errors import CheckpointError
 from transformulary.formats import describe, named_format, open_source
 from transformulary.models import convert, load
@@ -83,7 +84,7 @@ def test_a_class_of_reactions():
 def test_names_without_a_prefix():
     """A file whose tensors lack `bert.`, and whose config.json lacks model_type, holds a bare encoder."""
     folder = rxnfp("bert_ft")
-    with pytest.raises(CheckpointError, match=r"model_type = None is none of .*, or say --format"):
+    with pytest.raises(CheckpointError, match=r"model_type = None is none of .*, or give tables of your own: --format"):
         describe(folder)
 
     described = describe(folder, named_format("bert"))
@@ -127,3 +128,19 @@ def test_converted(tmp_path, name):
     assert set(old.tensors) - {"cls.predictions.decoder.weight"} == set(new.tensors)
     assert all(old.array(name).tobytes() == new.array(name).tobytes() for name in new.tensors)
     assert describe(tmp_path / "new").config == describe(folder, describe(tmp_path / "new").format).config
+
+
+@pytest.mark.parametrize(
+    ("name", "last", "count"),
+    [("bert_pretrained", "softmax(W_eᵀ", None), ("bert_ft_10k_25s", "softmax(W_c", 50)],
+)
+def test_their_pages(name, last, count):
+    """They are described as what is loaded, where no model_type is said, or another number of classes."""
+    folder = rxnfp(name)
+    page = pages.describe(folder, form="bert")
+    model = load(folder, "bert").model
+
+    assert f"{sum(p.numel() for p in model.parameters()):,} parameters" in page
+    assert last in page
+    assert last in pages.diff("paper", folder, form="bert")
+    assert count is None or f"N_C = {count}" in page

@@ -1,6 +1,7 @@
 """Wherever a checkpoint lies and however it is stored, it is the same model; what is damaged is one line."""
 
 import json
+import os
 import pickle
 import shutil
 import zipfile
@@ -217,9 +218,17 @@ def bomb(path):
         archive.writestr("archive/data.pkl", b"\x80\x02K\x00\x85q\x00" + doubled + b"}h\x3cK\x01s.")
 
 
+def endless(path):
+    """A program of half a million operations, each of one byte."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", b"\x80\x02" + b"(" * 500_000 + b"}.")
+
+
 PICKLES = {
     "memory": (lambda path: torch.save({"a": Memory()}, path), "holds more than tensors"),
     "a key without end": (bomb, "holds more than tensors"),
+    "a program without end": (endless, "holds more than tensors"),
+    "an old one without end": (lambda path: path.write_bytes(b"(" * 2**24), "holds more than tensors"),
     "two programs": (twice, "holds more than tensors"),
     "code": (lambda path: torch.save({"a": Exploit()}, path), "more than tensors, or is damaged: it is not read, no"),
     "a plain pickle": (lambda path: path.write_bytes(pickle.dumps({"a": 1})), "holds more than tensors, or is damaged"),
@@ -231,6 +240,7 @@ PICKLES = {
     "a number": (lambda path: torch.save({"a": 1}, path), "a is int, not a plain tensor"),
     "sparse": (lambda path: torch.save({"a": torch.eye(2).to_sparse()}, path), "holds more than tensors"),
     "stretched": (stretched, "in a layout that no parameter has"),
+    "empty and endless": (lambda path: torch.save({"a": torch.empty(0, 2**62)}, path), "in a layout that no parameter"),
     "complex": (lambda path: torch.save({"a": torch.ones(2, dtype=torch.complex64)}, path), "complex64 numbers"),
     "packed": (deflated, "packed as torch.save never packs"),
     "empty": (lambda path: path.write_bytes(b""), "is damaged"),
@@ -265,6 +275,15 @@ def test_a_truncated_pickle(folder, old):
         path.write_bytes(whole[:n])
         with pytest.raises(CheckpointError, match=r"pytorch_model.bin"):
             load(path)
+
+
+@pytest.mark.parametrize("name", ["m.safetensors", "m.bin", "m.pt", "m.gguf"])
+def test_a_pipe(folder, name):
+    """Nobody waits for what is written to a pipe, perhaps for ever."""
+    os.mkfifo(folder / name)
+
+    with pytest.raises(CheckpointError, match=f"{name} is no file"):
+        open_source(folder / name)
 
 
 def test_other_files(folder):

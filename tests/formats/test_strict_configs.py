@@ -5,7 +5,7 @@ import json
 import pytest
 
 from transformulary.errors import CheckpointError
-from transformulary.formats import assumed, config_of
+from transformulary.formats import config_of, outline
 
 QWEN = {"model_type": "qwen2", "num_hidden_layers": 4}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}
@@ -83,7 +83,7 @@ def test_what_is_assumed(written):
         "vocab_size": 50257, "n_positions": 1024, "n_embd": 768, "n_head": 12, "n_inner": 3072,
         "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "scale_attn_weights": True,
         "tie_word_embeddings": True,
-    } == assumed(written({"model_type": "gpt2", "n_layer": 2}))  # fmt: skip
+    } == outline(written({"model_type": "gpt2", "n_layer": 2})).assumed  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "gpt_neo", "llama", "mistral", "qwen2", "qwen3", "bert", "marian"])
@@ -91,9 +91,9 @@ def test_all_that_is_assumed_is_all_there_is(kind, written):
     """With the assumed keys written out, a config is the same and nothing is assumed."""
     theirs = {"model_type": kind}
     path = written(theirs)
-    config, more = config_of(path), assumed(path)
+    config, more = config_of(path), outline(path).assumed
 
     path = written(theirs | more)
 
     assert more
-    assert ({}, config) == (assumed(path), config_of(path))
+    assert ({}, config) == (outline(path).assumed, config_of(path))

@@ -4,6 +4,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from transformulary import describe, diff, pseudocode
 from transformulary.cli import main
 from transformulary.errors import CheckpointError, ConfigError
 from transformulary.formats import named_format
@@ -94,12 +95,24 @@ def test_its_tensors_are_checked(folder):
         load(path / "more.pt", str(path / "my_format.py"))
 
 
+def test_a_name_of_ours_is_misspelt(folder):
+    """A rule that says a tensor is one that the model does not have names that, and the nearest one."""
+    path, _ = folder
+    tables = TABLES.replace('"W_e.weight"', '"W_ee.weight"')
+    (path / "my_format.py").write_text(tables)
+    message = r"mine.pt: tok_embedding.weight is said to be W_ee.weight, which the model does not have. .* W_e.weight"
+
+    with pytest.raises(CheckpointError, match=message):
+        load(path / "mine.pt", str(path / "my_format.py"))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         (None, "there is no file .*my_format.py"),
         ("FORMAT = ", r"cannot be run \(SyntaxError"),
         ("1 / 0", r"cannot be run \(ZeroDivisionError: division by zero\)"),
+        ("raise SystemExit(0)", r"cannot be run \(SystemExit: 0\)"),
         ("x = 1", "has no FORMAT, which would be a transformulary.formats.Format"),
         ("FORMAT = 1", "has no FORMAT, which would be"),
     ],
@@ -118,3 +131,43 @@ def test_no_such_format():
     with pytest.raises(ConfigError, match=r"there is no format 'bloom': a file ending in \.py, or one of gpt2"):
         named_format("bloom")
     assert "bert" == named_format("bert").model_type
+
+
+def test_its_pages(folder, capsys):
+    """It is described and compared as what it is converted to, on the command line and in Python."""
+    path, model = folder
+    stored, tables = str(path / "mine.pt"), str(path / "my_format.py")
+    wanted = str(pseudocode.describe(model.config, True, name=stored))
+
+    assert 0 == main(["describe", stored, "--stored", tables])
+    assert f"{wanted}\n" == capsys.readouterr().out
+    assert wanted == describe(stored, form=tables) == describe(load(stored, tables))
+    assert 0 == main(["diff", "paper", stored, "--stored", tables])
+    assert f"{diff('paper', load(stored, tables))}\n" == capsys.readouterr().out
+    assert 0 == main(["diff", stored, "paper", "--stored", tables, "--stored", tables]) - 2
+    assert "paper is a preset" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["paper", "gpt2"], ["gpt2", "gpt2-xl"]])
+def test_nothing_is_stored(words, capsys):
+    """--stored of presets alone is an error."""
+    assert 2 == main(["diff", *words, "--stored", "bert"])
+    assert f"{words[0]} is a preset" in capsys.readouterr().err
+
+
+def test_without_tables(folder, capsys):
+    """A file without them is named, and so is the option that gives them."""
+    path, _ = folder
+
+    assert 2 == main(["describe", str(path / "mine.pt")])
+    assert f"{path / 'mine.pt'} has no config.json beside it" in (said := capsys.readouterr().err)
+    assert "--stored" in said
+
+
+def test_what_is_loaded_is_shown_in_a_line(folder):
+    """Its kind, format, place and vocabulary; no tables."""
+    path, _ = folder
+    loaded = load(path / "mine.pt", str(path / "my_format.py"))
+
+    assert f"<mine: {path / 'mine.pt'}>" == repr(loaded.described)
+    assert f"<Loaded: EDTransformer, {loaded.described!r}, None>" == repr(loaded)

@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "conform": {"paper", "oracle", "pseudocode", "nn", "formats", "tokens", "models", "generate", "trace"},
     "pytest_plugin": {"conform"},
     "trace": {"paper", "oracle", "pseudocode"},
-    "view": {"paper", "pseudocode", "nn", "formats", "tokens", "models", "generate"},
+    "view": {"paper", "pseudocode", "nn", "formats", "tokens", "models", "encode", "generate"},
 }
 
 #: The standard library is enough for these.

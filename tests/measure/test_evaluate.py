@@ -1,6 +1,7 @@
 """What is measured of a model is what a plain loop over the oracle gives."""
 
 import copy
+import io
 import json
 import math
 from dataclasses import replace
@@ -205,9 +206,17 @@ def test_bleu_and_chrf():
         ("encoder", {"texts": [""]}, DataError, "the text has no tokens but special ones"),
         ("encoder", {"context": 2}, ConfigError, "context = 2: the 2 special tokens"),
         ("encoder", {"stride": 2}, ConfigError, "stride = 2: only what a decoder reads"),
-        ("marian", {}, DataError, ".* holds a marian, which needs an answer for each text"),
+        (
+            "marian",
+            {},
+            DataError,
+            ".* holds a marian, which needs an answer for each text: --sources FILE --targets FILE",
+        ),
         ("marian", {"answers": ["a", "b"]}, DataError, "there are 1 sources and 2 targets"),
         ("marian", {"answers": ["a"], "context": 3}, ConfigError, "context = 3: what needs an answer is read whole"),
+        ("classifier", {}, DataError, ".* which needs the class of each text: --labels FILE"),
+        ("classifier", {"answers": [3]}, DataError, "label 1 is 3"),
+        ("classifier", {"answers": [-1]}, DataError, "label 1 is -1"),
         ("classifier", {"answers": ["envy"]}, DataError, "label 1 is 'envy', which is no class.*: joy, anger, fear"),
         ("classifier", {"answers": ["3"]}, DataError, "label 1 is '3'"),
         ("classifier", {"answers": ["9" * 5000]}, DataError, "label 1 is '9+', which is no class"),
@@ -231,6 +240,15 @@ def test_a_label_of_two_classes(tmp_path):
             DataError, match=rf"^label 1 is '{label}', which is the name .* several classes, {classes}:"
         ):
             evaluate(ambiguous, ["a"], [label])
+
+
+def test_a_class_is_its_name_or_its_number(classifier):
+    """Numbers may be text or not."""
+    texts = [*SENTENCES[:2], "the mat"]
+
+    by_name = evaluate(classifier, texts, ["joy", "fear", "anger"])
+
+    assert by_name == evaluate(classifier, texts, ["0", "2", "1"]) == evaluate(classifier, texts, [0, 2, 1])
 
 
 def test_vectors_are_not_evaluated(tmp_path):
@@ -291,6 +309,21 @@ def test_command_of_a_decoder(decoder, tmp_path, capsys):
     ]  # fmt: skip
 
 
+def test_command_of_standard_input(decoder, classifier, tmp_path, monkeypatch, capsys):
+    """Without a file, standard input is the text; of a classifier a text per line.  Where no bytes count, null."""
+    labels = tmp_path / "labels.txt"
+    labels.write_text("joy\nfear\n")
+
+    for loaded, texts, answers, words in (
+        (decoder, [TEXT], [], []),
+        (classifier, SENTENCES[:2], ["joy", "fear"], ["--labels", labels]),
+    ):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(texts).encode())))
+        told = json.loads(run(capsys, loaded.described.source.folder, *words, "--json"))
+        right = evaluate(loaded, texts, answers)
+        assert (right.n, right.nats, right.bytes or None) == (told["n"], told["nats"], told["bytes"])
+
+
 def test_command_of_an_encoder_decoder(marian, tmp_path, capsys):
     """BLEU and chrF compare what `translate` says with the targets; without them nothing is translated."""
     pytest.importorskip("sacrebleu")
@@ -329,7 +362,7 @@ def test_command_of_a_classifier(classifier, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "give files of texts, or --sources and --targets"),
+        ([], "standard input is empty"),
         (["--sources", "a.txt"], "--sources and --targets belong together"),
         (["a.txt", "--sources", "a.txt", "--targets", "a.txt"], "give files of texts, or --sources"),
         (["nowhere.txt"], "nowhere.txt does not exist"),
@@ -340,6 +373,7 @@ def test_command_of_a_classifier(classifier, tmp_path, capsys):
 def test_a_bad_command(words, message, decoder, tmp_path, monkeypatch, capsys):
     """One line on stderr, nothing on stdout, exit status 2."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
     (tmp_path / "a.txt").write_text("the cat")
 
     assert cli.main(["evaluate", str(decoder.described.source.folder), *words]) == 2

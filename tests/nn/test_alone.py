@@ -160,6 +160,86 @@ def test_what_lies_in_padding_means_nothing(make, bad):
 
 
 @every
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_what_a_mask_hides_from_all(make, bad):
+    """NaN in a slot that a mask shows to no query comes out of that slot alone, and is in no gradient."""
+    module, X = make(), random(2, 5, 8)
+    hidden, clean = torch.ones(2, 1, 5).bool(), X.clone()
+    hidden[0, :, 3:], X[0, 3:] = False, bad
+    module(clean, mask=hidden)[REAL].square().sum().backward()
+    expected = [theta.grad.clone() for theta in module.parameters()]
+    module.zero_grad()
+
+    output = module(X, mask=hidden)
+    output[REAL].square().sum().backward()
+
+    assert output[~REAL].isnan().all()
+    torch.testing.assert_close(output[REAL], module(clean, mask=hidden)[REAL], rtol=0, atol=1e-12)
+    for theta, grad in zip(module.parameters(), expected, strict=True):
+        torch.testing.assert_close(theta.grad, grad, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [lambda: Attention(8), lambda: MHAttention(d_e=8, H=2)])
+def test_what_a_mask_hides_of_another_sequence(make):
+    """NaN in a slot of Z that a mask shows to no query is in no output and in no gradient."""
+    module, X, Z = filled(make()), random(2, 4, 8), random(2, 5, 8, seed=1)
+    hidden = REAL[:, None].expand(2, 4, 5)
+    Z[0, 3:] = math.nan
+
+    output = module(X, Z, mask=hidden)
+    output.square().sum().backward()
+
+    torch.testing.assert_close(output, module(X, Z.nan_to_num(), mask=hidden), rtol=0, atol=1e-12)
+    assert all(theta.grad.isfinite().all() for theta in module.parameters())
+
+
+@every
+def test_a_token_that_nobody_looks_at_looks_at_others(make):
+    """A strictly causal mask shows the last token to nobody; what comes out of it depends on it all the same."""
+    module, X = make(), random(1, 5, 8)
+    strict = torch.ones(5, 5).tril(-1).bool()
+
+    assert not torch.equal(
+        module(X, mask=strict)[:, 4], module(X * torch.tensor([1, 1, 1, 1, 2.0])[:, None], mask=strict)[:, 4]
+    )
+
+
+@every
+@pytest.mark.parametrize(
+    ("X", "options", "message"),
+    [
+        ((2, 5, 7), {}, r"X has shape \(2, 5, 7\), and must be \(B, ell, 8\)"),
+        ((2, 5, 8), {"mask": REAL}, r"mask has shape \(2, 5\), and must be one of \(5, 5\), \(2, 5, 5\), .*real="),
+        ((2, 5, 8), {"mask": REAL[0]}, r"mask has shape \(5,\), and must be one of"),
+        ((2, 5, 8), {"mask": torch.ones(5, 5).tril()}, r"mask.bool\(\)"),
+    ],
+)
+def test_shapes_that_do_not_fit(make, X, options, message):
+    """What has another shape than a layer reads is one line that says both."""
+    with pytest.raises(AlgorithmError, match=message):
+        make()(random(*X), **options)
+
+
+@pytest.mark.parametrize(
+    ("X", "real", "message"),
+    [
+        (random(5, 8), None, r"X has shape \(5, 8\), and must be \(B, ell, 8\): .* One sequence alone is X\[None\]"),
+        (random(2, 5, 8), REAL[:, :4], r"real has shape \(2, 4\), and must be \(2, 5\)"),
+    ],
+)
+def test_what_is_no_batch(X, real, message):
+    """A sequence alone, and `real` of other sequences, are one line too."""
+    with pytest.raises(AlgorithmError, match=message):
+        Attention(8).reads.check(X, None, real, None)
+
+
+def test_a_context_of_another_width():
+    """Z has a width of its own."""
+    with pytest.raises(AlgorithmError, match=r"Z has shape \(2, 5, 8\), and must be \(B, ell, 6\)"):
+        MHAttention(d_e=8, H=2, d_z=6).double()(random(2, 5, 8), random(2, 5, 8))
+
+
+@every
 def test_a_token_that_may_attend_to_nothing(make):
     """Its weights are 0, and all gradients are finite; the others do not notice."""
     module, X = make(), random(1, 3, 8).requires_grad_()

@@ -33,16 +33,24 @@ def encoded(fast, x, s):
 @pytest.mark.parametrize(
     ("s", "segments", "message"),
     [
-        (None, 2, "segments s have shape None: one of 2 is wanted for each token"),
         ([[0, 1]], 2, r"segments s have shape \(1, 2\): one"),
         ([[0, 1, 2]], 2, r"token id 2, outside the vocabulary \[0, N_V\) = \[0, 2\)"),
         ([[0, 1, 1]], 0, r"segments s have shape \(1, 3\): this model has none"),
     ],
 )
 def test_segments_are_given_where_there_are_any(s, segments, message):
-    """A model with segments needs one per token within range; a model without takes none."""
+    """A model with segments takes one per token within range; a model without takes none."""
     with pytest.raises(AlgorithmError, match=message):
-        check_segments(torch.ones(1, 3, dtype=torch.int64), None if s is None else torch.tensor(s), segments)
+        check_segments(torch.ones(1, 3, dtype=torch.int64), torch.tensor(s), segments)
+
+
+def test_all_tokens_are_of_segment_0_unless_told():
+    """Without segments, as with zeros for all of them, padded or not."""
+    fast, x = model(bert()), torch.tensor([[1, 2, 3]])
+    real = torch.tensor([[True, True, False]])
+
+    assert torch.equal(fast(x, torch.zeros_like(x)), fast(x))
+    assert torch.equal(fast(x, torch.zeros_like(x), real=real)[:, :2], fast(x, real=real)[:, :2])
 
 
 def test_all_tokens_see_all_others():

@@ -20,8 +20,10 @@ from transformulary.paper import (
     Local,
     Prefix,
     Strided,
+    Top,
     cache_bytes,
     cache_bytes_per_token,
+    flops,
     leaves,
     number_of_parameters,
     parameters,
@@ -53,6 +55,22 @@ def counted_one_by_one(config):
 def test_the_formula_is_the_sum_over_the_table(config):
     """Whatever the architecture, the sizes and the choices: the closed formula counts the table of parameters."""
     assert counted_one_by_one(config) == number_of_parameters(config)
+
+
+@pytest.mark.parametrize("config", [BERT, replace(BERT, tied=False, absent=("b_f", "beta", "b_u"), d_f=512)])
+def test_what_stands_on_top_of_an_encoder(config):
+    """Classes have Algorithm 9c's parameters and work in place of those of lines 10-12, vectors neither."""
+    bare = counted_one_by_one(config) - sum(
+        n * prod(shape)
+        for name, n, shape in leaves(parameters(config), config)
+        if name in ("W_f", "b_f", "gamma", "beta", "W_u", "b_u")
+    )
+    layers = flops(config, 7).matrices - 2 * 7 * config.d_f * (768 + 30522)
+
+    assert bare == number_of_parameters(config, Top("vectors"))
+    assert bare + 768 * 768 + 768 + 3 * 768 + 3 == number_of_parameters(config, Top("classes", 3))
+    assert layers == flops(config, 7, top=Top("vectors")).matrices
+    assert layers + 2 * (768 * 768 + 3 * 768) == flops(config, 7, top=Top("classes", 3)).matrices
 
 
 @pytest.mark.parametrize("config", [GPT2, BERT, ORIGINAL])

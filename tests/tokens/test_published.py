@@ -125,6 +125,44 @@ def test_added_tokens(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("tokenizer_config", {"eos_token": {"a": 1}}),
+        ("special_tokens_map", {"unk_token": 3}),
+        ("tokenizer_config", {"mask_token": "\ud800"}),
+        ("tokenizer_config", {"added_tokens_decoder": [1]}),
+        ("tokenizer_config", {"added_tokens_decoder": {"x": {}}}),
+        ("tokenizer_config", {"added_tokens_decoder": {"9" * 5000: {"content": "x"}}}),
+        ("tokenizer_config", {"added_tokens_decoder": {"5": {"content": "x", "special": "no"}}}),
+        ("tokenizer_config", {"added_tokens_decoder": {"5": {"content": "x", "colour": True}}}),
+        ("tokenizer_config", {"do_lower_case": None}),
+        ("tokenizer_config", {"do_lower_case": "maybe"}),
+        ("tokenizer_config", {"strip_accents": "x"}),
+        ("tokenizer_config", {"add_bos_token": 1}),
+        ("tokenizer_config", {"extra_ids": 10**12}),
+        ("added_tokens", {"x": "y"}),
+    ],
+)
+def test_values_of_another_kind(tmp_path, file, said):
+    """What is said beside a vocabulary is of the kind that its name says, or refused with that name."""
+    (tmp_path / "vocab.txt").write_text("[UNK]\n[SEP]\n[PAD]\n[CLS]\n[MASK]\n")
+    (tmp_path / f"{file}.json").write_text(json.dumps(said))
+    name = "added_tokens_decoder" if file == "added_tokens" else next(iter(said))
+
+    with pytest.raises(TokenError, match=f": {name} = .* of its tokenizer is no "):
+        Tokenizer.load(tmp_path)
+
+
+@pytest.mark.parametrize(("token", "line"), [("'the'", "the"), ("''", "")])
+def test_a_token_twice(tmp_path, token, line):
+    """Two ids of one token are refused, and both lines named."""
+    (tmp_path / "vocab.txt").write_text("[UNK]\n[SEP]\n[PAD]\n[CLS]\n[MASK]\n" + f"{line}\ncat\n{line}\n")
+
+    with pytest.raises(TokenError, match=f"vocab.txt has {token} in lines 6 and 8"):
+        Tokenizer.load(tmp_path)
+
+
+@pytest.mark.parametrize(
     ("files", "config", "message"),
     [
         (("vocab.txt",), {"tokenizer_class": "TapasTokenizer"}, "has a TapasTokenizer, and vocab.txt are read as Bert"),

@@ -198,3 +198,16 @@ def test_without_the_package(tmp_path, llama, monkeypatch):
 
     with pytest.raises(MissingExtra, match=r"pip install 'transformulary\[sentencepiece\]'"):
         Tokenizer.load(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["llama", "t5", "marian"])
+def test_a_token_alone(tmp_path, marian, llama, t5, kind):
+    """Tokens one by one have the spaces between words, and before the first; what cannot be spelled has its token."""
+    for name, content in {"llama": {"tokenizer.model": llama}, "t5": {"spiece.model": t5}, "marian": {}}[kind].items():
+        (tmp_path / name).write_bytes(content)
+    ours = Tokenizer.load(marian if kind == "marian" else tmp_path)
+    ids = [i for i in ours.encode(LEARNED[0]) if i != ours.unk_token]
+
+    assert ours.decode(ids) == "".join(map(ours.spelled, ids)).removeprefix(" ")
+    assert " " == ours.spelled(ids[0])[:1]
+    assert {"llama": 0, "t5": 2, "marian": 2}[kind] == ours.unk_token

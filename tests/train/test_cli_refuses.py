@@ -178,9 +178,10 @@ sys.exit(main(sys.argv[2:]))
 """
 
 
-@pytest.mark.parametrize("renames", range(6))
-@pytest.mark.parametrize("there", [False, True])
-def test_killed_in_the_first_save(renames, there):
+@pytest.mark.parametrize(  # of a vocabulary that stays as it is no file is moved
+    ("there", "renames"), [*((False, n) for n in range(6)), *((True, n) for n in range(4))]
+)
+def test_killed_in_the_first_save(there, renames):
     """Killed before any file of its first save is in place, a folder holds the old run or the new one, or is free.
 
     It is the old training, which goes on, or the new one; a model is the old one or the new one, or is refused.

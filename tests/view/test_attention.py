@@ -9,10 +9,12 @@ import torch
 from encode import models as encoders
 from nn.models import model as model_of
 from transformulary.errors import AlgorithmError, ConfigError, DataError, TokenError
+from transformulary.models import load, save
 from transformulary.nn import DTransformer, attention_weights
 from transformulary.paper import DTransformerConfig, EDTransformerConfig, PreEDTransformerConfig
 from transformulary.tokens import Tokenizer
-from transformulary.view import Attention, attention, whole
+from transformulary.view import Attention, attention, attention_of, whole
+from transformulary.view.stack import formula
 from view.examples import weights
 
 VIEW = Attention([whole(["a", " b", "<c>"], weights(3, 4, 3))], "Three tokens")
@@ -30,7 +32,7 @@ def model():
 
 def test_the_weights_are_those_of_the_model(model):
     """Every layer and head of the fast model, for the tokens of the prompt."""
-    view = attention(model, LETTERS, "abcab", bos=False)
+    view = attention_of(model, LETTERS, "abcab", bos=False)
 
     expected = attention_weights(model, torch.tensor([[0, 1, 2, 0, 1]]))
     (stack,) = view.stacks
@@ -41,18 +43,18 @@ def test_the_weights_are_those_of_the_model(model):
 
 def test_a_prompt_of_ell_max_tokens_is_the_longest(model):
     """ell_max tokens are shown; one more is an error that names both numbers."""
-    assert 6 == len(attention(model, LETTERS, "aaaaaa", bos=False).stacks[0].queries)
+    assert 6 == len(attention_of(model, LETTERS, "aaaaaa", bos=False).stacks[0].queries)
     with pytest.raises(AlgorithmError, match=r"7 .*ell_max = 6"):
-        attention(model, LETTERS, "aaaaaaa", bos=False)
+        attention_of(model, LETTERS, "aaaaaaa", bos=False)
 
 
 def test_bos_is_a_token_too(model):
     """With bos_token it is the first query and key, and it counts towards ell_max; a vocabulary may have none."""
-    view = attention(model, LETTERS, "aaaaa")
+    view = attention_of(model, LETTERS, "aaaaa")
 
     assert ["<|bos_token|>", "a"] == view.stacks[0].queries[:2]
     with pytest.raises(TokenError, match="bos_token"):
-        attention(model, Tokenizer(LETTERS.pipeline, {}), "")
+        attention_of(model, Tokenizer(LETTERS.pipeline, {}), "")
 
 
 @pytest.mark.parametrize(("layer", "head"), [(2, 3), (3, None), (None, 1), (None, None)])
@@ -112,7 +114,7 @@ def test_an_encoder_reads_what_it_was_trained_to_see():
     loaded = model_of(encoders.config())
     x = torch.tensor([[2, 5, 6, 3]])
 
-    (stack,) = attention(loaded, encoders.tokenizer(), "the cat").stacks
+    (stack,) = attention_of(loaded, encoders.tokenizer(), "the cat").stacks
 
     assert (["[CLS]", "the", "cat", "[SEP]"], "encoder", "9.5") == (stack.queries, stack.kind, stack.line)
     for w, layer in zip(attention_weights(loaded, x, 0 * x), stack.weights, strict=True):
@@ -130,7 +132,7 @@ def test_an_encoder_decoder_looks_in_three_ways(kind):
     z, x = torch.tensor([[2, 5, 6, 7, 3]]), torch.tensor([[0, 2, 8, 9]])
     words = Tokenizer(encoders.tokenizer().pipeline, {"eos_token": "[SEP]"})  # after which nothing comes
 
-    view = attention(made, words, "on a", context="the cat sat", begin=0)
+    view = attention_of(made, words, "on a", context="the cat sat", begin=0)
 
     source, target = ["[CLS]", "the", "cat", "sat", "[SEP]"], ["[PAD]", "[CLS]", "on", "a"]
     expected = [("encoder", source, source), ("decoder", target, target), ("cross", target, source)]
@@ -156,14 +158,39 @@ def test_an_encoder_decoder_looks_in_three_ways(kind):
 def test_what_a_model_has_no_use_for(config, given, error, message):
     """An argument for another kind of model is refused, and one that is missing is named."""
     with pytest.raises(error, match=message):
-        attention(model_of(config), encoders.tokenizer(), "a", **given)
+        attention_of(model_of(config), encoders.tokenizer(), "a", **given)
 
 
 def test_a_text_without_tokens():
     """What frames no text with special tokens leaves nothing of an empty one."""
     with pytest.raises(AlgorithmError, match="the text is empty"):
-        attention(model_of(encoders.config()), LETTERS, "")
+        attention_of(model_of(encoders.config()), LETTERS, "")
     with pytest.raises(AlgorithmError, match="the context is empty"):
-        attention(model_of(EDTransformerConfig(**ED)), LETTERS, "a", context="", begin=0)
+        attention_of(model_of(EDTransformerConfig(**ED)), LETTERS, "a", context="", begin=0)
     with pytest.raises(DataError, match="this model has no cross attention, only encoder"):
-        attention(model_of(encoders.config()), encoders.tokenizer(), "a").only(kind="cross")
+        attention_of(model_of(encoders.config()), encoders.tokenizer(), "a").only(kind="cross")
+
+
+@pytest.mark.parametrize("scale", ["sqrt", "none"])
+def test_a_softmax_is_called_what_it_is(scale):
+    """Of a model whose scores are not divided, as T5's, page and picture say so."""
+    made = model_of(PreEDTransformerConfig(**ED, scale=scale))
+
+    view = attention_of(made, encoders.tokenizer(), "on a", context="the cat sat", begin=0)
+
+    assert (scale == "sqrt") == ("<b>softmax(S / √d<sub>attn</sub>)</b>" in view.page())
+    assert ("softmax(S / √d_attn)" if scale == "sqrt" else "softmax(S)") == formula(view.stacks)
+
+
+@pytest.mark.parametrize("given", [{}, {"context": "the cat sat"}])
+def test_a_loaded_model(tmp_path, given):
+    """It brings its vocabulary, and how its answers begin."""
+    made = model_of(EDTransformerConfig(**ED) if given else encoders.config())
+    save(tmp_path, made, Tokenizer(encoders.tokenizer().pipeline, {"bos_token": "[CLS]", "eos_token": "[SEP]"}))
+
+    view = attention(load(tmp_path), "on a", **given)
+
+    assert len(view.stacks) == (3 if given else 1)
+    assert (
+        view.page() == attention_of(made, load(tmp_path).tokenizer, "on a", **given, begin=2 if given else None).page()
+    )

@@ -118,6 +118,14 @@ def test_an_encoder_decoder_has_two_texts(translator, tmp_path, capsys):
     assert (target, source, [2]) == (cross["tokens"], cross["keys"], cross["layers"])
 
 
+def test_an_encoder_has_one_text(tmp_path, capsys):
+    """Of --context it says that it has no use for it."""
+    folder = encoders.saved(tmp_path / "model", "fill")
+
+    assert 2 == main(["attention", str(folder), "--prompt", "the cat", "--context", "a"])
+    assert "reads one text, and no context" in capsys.readouterr().err
+
+
 def test_an_encoder_reads_its_text(tmp_path, capsys):
     """With its special tokens."""
     folder = encoders.saved(tmp_path / "model", "fill")
@@ -143,3 +151,13 @@ def test_an_encoder_decoder_that_cannot_be_shown(translator, tmp_path, capsys, o
     out, err = capsys.readouterr()
     assert (2, "", 1) == (status, out, err.count("\n"))
     assert message in err
+
+
+def test_a_format_that_no_config_says(folder, tmp_path, capsys):
+    """--format says how a model is stored."""
+    config = json.loads((folder / "config.json").read_text())
+    del config["model_type"]
+    (folder / "config.json").write_text(json.dumps(config))
+    words = ["attention", str(folder), "--prompt", "ab", "--out", str(tmp_path / "a.html")]
+
+    assert [2, 0] == [main(words), main([*words, "--format", "gpt2"])]

@@ -272,3 +272,10 @@ def token_ids(text: str) -> list[int]:
     if not all(re.fullmatch("-?[0-9]+", word) for word in words):
         raise argparse.ArgumentTypeError(f"{text!r} is no list of token ids; write them like 15496,11,995")
     return [int(word) for word in words]
+
+
+def at_least_one(text: str) -> int:
+    """How many of something, as argparse's `type`."""
+    if not re.fullmatch("0*[1-9][0-9]*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of tokens; one is the least")
+    return int(text)

@@ -1,7 +1,9 @@
 """The texts that a verb is given: as arguments, in files or on standard input, there one text per line."""
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
+from os.path import isfile
 from typing import TYPE_CHECKING
 
 from transformulary.cli import FORMAT_HELP, MODEL_HELP, standard_input, token_ids
@@ -90,6 +92,9 @@ def _halves(n: int, line: str) -> tuple[str, str]:
 
 def _named(args: argparse.Namespace) -> Iterator[str]:
     if args.text:
+        if len(args.text) == 1 and isfile(args.text[0]):
+            name = printable(args.text[0])
+            print(f"note: {name} is a file, and read as a text here; --file {name} reads its lines.", file=sys.stderr)
         yield from _checked("the arguments", args.text)
     elif args.file:
         for file in args.file:
@@ -128,4 +133,22 @@ def loaded_model(args: argparse.Namespace) -> "Loaded":
     device = device_of(args.device)
     loaded = load(args.model, args.format)
     loaded.model.to(device)
+    return loaded
+
+
+def noted(loaded: "Loaded", texts: Sequence["Text"], special: bool = False) -> "Loaded":
+    """The model; a note on stderr says how many tokens of the texts its vocabulary does not know.
+
+    special: what spells a special token is read as that token.
+
+    Raises as `encode.reading.read` does.
+    """
+    from transformulary.encode.reading import read
+
+    tokenizer = loaded.tokenizer
+    if tokenizer and tokenizer.unk_token is not None:
+        rows = read(loaded, [text for text in texts if not isinstance(text, list)], special)
+        ids = [i for row in rows for i in row.ids if i == tokenizer.unk_token or i not in tokenizer.control]
+        if unknown := ids.count(tokenizer.unk_token):
+            print(f"note: {unknown} of {len(ids)} tokens are unknown to the vocabulary.", file=sys.stderr)
     return loaded

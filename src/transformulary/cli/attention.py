@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transformulary.cli import MODEL_HELP
+from transformulary.cli import FORMAT_HELP, MODEL_HELP
 
 if TYPE_CHECKING:
     from transformulary.view import Attention, Stack
@@ -42,6 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="begin the prompt with bos_token (default: if the vocabulary has one that is not its eos_token too)",
     )
+    parser.add_argument("--format", metavar="FORMAT", help=FORMAT_HELP)
     parser.add_argument("--json", action="store_true", help="say what was written as JSON (default: its name)")
 
 
@@ -50,13 +51,9 @@ def run(args: argparse.Namespace) -> int:
     from transformulary.view import attention, suffix
 
     suffix(args.out)  # a wrong name is told before the model is loaded
-    from transformulary.encode.reading import vocabulary
-    from transformulary.generate.translation import answer_defaults
     from transformulary.models import load
 
-    loaded = load(args.model)
-    begin = None if args.context is None else answer_defaults(loaded).frame.bos_token
-    seen = attention(loaded.model, vocabulary(loaded), args.prompt, args.bos, args.context, begin)
+    seen = attention(load(args.model, args.format), args.prompt, args.bos, args.context)
     seen = seen.only(args.layer, args.head, args.kind)
     seen.save(args.out)
     print(json.dumps(_told(seen, args.out)) if args.json else args.out)

@@ -10,7 +10,7 @@ import argparse
 import json
 from dataclasses import asdict
 
-from transformulary.cli._texts import inputs_arguments, loaded_model, read_inputs, shown, texts_arguments
+from transformulary.cli._texts import inputs_arguments, loaded_model, noted, read_inputs, shown, texts_arguments
 from transformulary.errors import require
 from transformulary.tables import printable
 
@@ -28,7 +28,8 @@ def run(args: argparse.Namespace) -> int:
     from transformulary.encode import classified
 
     texts = read_inputs(args)
-    for text, classes in zip(texts, classified(loaded_model(args), texts, args.k, args.batch), strict=True):
+    loaded = noted(loaded_model(args), texts)
+    for text, classes in zip(texts, classified(loaded, texts, args.k, args.batch), strict=True):
         if args.json:
             print(json.dumps({"text": text, "classes": [*map(asdict, classes)]}, ensure_ascii=False))
         else:

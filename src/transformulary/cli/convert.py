@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     from transformulary.paper import number_of_parameters
 
     written = convert(args.model, args.out, args.to, args.dtype, args.overwrite, args.format)
-    form, dtype, count = written.format.model_type, written.dtype, number_of_parameters(written.config)
+    form, dtype, count = written.format.model_type, written.dtype, number_of_parameters(written.config, written.top)
     if args.json:
         print(json.dumps({"out": args.out, "format": form, "dtype": dtype, "parameters": count}))
     else:

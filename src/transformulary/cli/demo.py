@@ -286,10 +286,10 @@ def look(model: DTransformer, tokenizer: Tokenizer, prompt: str, folder: Path) -
     """Step 6: the exact pseudocode of this model, and its attention as a page and a picture."""
     from transformulary.files import write_atomically
     from transformulary.pseudocode import describe
-    from transformulary.view import attention
+    from transformulary.view import attention_of
 
     write_atomically(folder / "pseudocode.txt", f"{describe(model.config, numbers=True)}\n")
-    seen = attention(model, tokenizer, prompt)
+    seen = attention_of(model, tokenizer, prompt)
     for name in ("attention.html", "attention.png"):
         seen.save(folder / name)
     print(f"        {folder / 'pseudocode.txt'}: every line that this model computes, with its sizes")

@@ -1,6 +1,7 @@
 """transformulary describe MODEL: the pseudocode of any model, and what it costs
 
-Only the lines that this model executes remain, with its numbers filled in. Nothing but a config is read: no weights.
+Only the lines that this model executes remain, with its numbers filled in. Nothing but a config is read: no weights,
+but of an encoder the names of its tensors, where config.json does not say what stands on top of its layers.
 With --run, MODEL is a folder of `transformulary train`, and what a paper's appendix should say of it is printed: the
 training algorithm with its data, order, batches, optimiser, schedule, steps and seeds, and the inference algorithm.
 """
@@ -8,6 +9,7 @@ training algorithm with its data, order, batches, optimiser, schedule, steps and
 import argparse
 import json
 
+from transformulary.cli import FORMAT_HELP
 from transformulary.pseudocode import FORMATS
 
 #: What MODEL may be.
@@ -19,6 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument("--format", choices=FORMATS, default="text", help="of the pseudocode (default: text)")
+    parser.add_argument("--stored", metavar="FORMAT", help=FORMAT_HELP)
     parser.add_argument(
         "--sizes",
         choices=("symbols", "numbers"),
@@ -37,17 +40,17 @@ def run(args: argparse.Namespace) -> int:
     if args.run:
         return _print_run(args)
     from transformulary import __version__
-    from transformulary.pages import describe, named
+    from transformulary.pages import named, page
     from transformulary.pseudocode.heads import counts
 
-    model = named(args.model)
-    page = describe(args.model, {"numbers": True, "symbols": False}.get(args.sizes), args.format)
+    model = named(args.model, args.stored)
+    shown = page(model, {"numbers": True, "symbols": False}.get(args.sizes), args.format)
     if not args.json:
-        print(page)
+        print(shown)
         return 0
-    costs = counts(model.config) if model.sized else {}
+    costs = counts(model.config, model.top) if model.sized else {}
     config = {"kind": type(model.config).__name__, "config": model.config.to_dict()} if model.sized else {}
-    printed = {**model.facts, **config, **costs, "pseudocode": page, "version": __version__}
+    printed = {**model.facts, **config, **costs, "pseudocode": shown, "version": __version__}
     print(json.dumps(printed, indent=1, ensure_ascii=False))
     return 0
 

@@ -9,7 +9,9 @@ import argparse
 import os
 import sys
 
+from transformulary.cli import FORMAT_HELP
 from transformulary.cli.describe import MODEL
+from transformulary.errors import ConfigError
 from transformulary.pseudocode import FORMATS
 
 #: How a line of a diff begins -> its colour in a terminal.
@@ -21,15 +23,32 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", metavar="A", help=MODEL)
     parser.add_argument("b", metavar="B", help="the same")
     parser.add_argument("--format", choices=FORMATS, default="text", help="of what is printed (default: text)")
+    parser.add_argument(
+        "--stored",
+        metavar="FORMAT",
+        action="append",
+        help=f"{FORMAT_HELP}; given twice it is A's and B's, else that of each that is no preset",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print what differs.  Raises ConfigError or CheckpointError: there is no such model."""
     from transformulary.pages import diff
 
-    page = diff(args.a, args.b, args.format)
+    page = diff(args.a, args.b, args.format, _stored(args))
     print(coloured(page) if args.format == "text" and _in_colour() else page)
     return 0
+
+
+def _stored(args: argparse.Namespace) -> str | tuple[str, str] | None:
+    match args.stored:
+        case None:
+            return None
+        case [one]:
+            return str(one)
+        case [one, other]:
+            return str(one), str(other)
+    raise ConfigError(f"--stored is given {len(args.stored)} times, for two models.")
 
 
 def coloured(text: str) -> str:

@@ -14,7 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformulary.cli._texts import inputs_arguments, loaded_model, read_inputs, shown, texts_arguments
+from transformulary.cli._texts import inputs_arguments, loaded_model, noted, read_inputs, shown, texts_arguments
 from transformulary.errors import DataError, require
 from transformulary.files import check_file, write_atomically
 
@@ -49,15 +49,16 @@ def run(args: argparse.Namespace) -> int:
     if args.cosines:
         if len(texts) < 2:
             raise DataError("--cosines are of two texts or more, and this is one.")
-        _tell_cosines(texts, cosines(embed(loaded_model(args), texts, args.batch)), args.json)
+        _tell_cosines(texts, cosines(embed(noted(loaded_model(args), texts), texts, args.batch)), args.json)
     elif args.out:
         write = _writer(args.out)
-        vectors = embed(loaded_model(args), texts, args.batch)
+        vectors = embed(noted(loaded_model(args), texts), texts, args.batch)
         write_atomically(args.out, write(vectors))
         told = {"file": str(args.out), "shape": [*vectors.shape], "dtype": str(vectors.dtype).removeprefix("torch.")}
         print(json.dumps(told) if args.json else f"{args.out}: {' x '.join(map(str, told['shape']))}, {told['dtype']}")
     else:
-        for text, vector in zip(texts, embedded(loaded_model(args), texts, args.batch), strict=True):
+        loaded = noted(loaded_model(args), texts)
+        for text, vector in zip(texts, embedded(loaded, texts, args.batch), strict=True):
             _tell(text, vector, args.json)
     return 0
 

@@ -15,10 +15,10 @@ from dataclasses import asdict
 from math import inf
 from typing import TYPE_CHECKING
 
-from transformulary.cli import FORMAT_HELP, MODEL_HELP
+from transformulary.cli import FORMAT_HELP, MODEL_HELP, standard_input
 from transformulary.cli._texts import lines, loaded_model
 from transformulary.errors import DataError, require
-from transformulary.files import read_text
+from transformulary.files import read_text, to_text
 from transformulary.tables import table
 
 if TYPE_CHECKING:
@@ -30,7 +30,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
     add("model", metavar="MODEL", help=MODEL_HELP)
-    add("file", nargs="*", metavar="FILE", help="a text, or with --labels texts, one per line; folders: their *.txt")
+    add(
+        "file",
+        nargs="*",
+        metavar="FILE",
+        help="a text, or with --labels texts, one per line; folders: their *.txt (default: standard input)",
+    )
     add("--labels", metavar="FILE", help="the class of each text, its name or number, one per line (default: none)")
     add("--sources", metavar="FILE", help="texts to be answered, one per line (default: none)")
     add("--targets", metavar="FILE", help="the right answers, one per line (default: none)")
@@ -69,14 +74,22 @@ def _read(args: argparse.Namespace) -> tuple[list[str], list[str]]:
 
     if bool(args.sources) != bool(args.targets):
         raise DataError("--sources and --targets belong together: line n of one answers line n of the other.")
-    if bool(args.sources) == bool(args.file) or (args.sources and args.labels):
+    if args.sources and (args.file or args.labels):
         raise DataError("give files of texts, or --sources and --targets, one or the other.")
     if args.sources:
         return lines(read_text(args.sources)), lines(read_text(args.targets))
-    texts = read_texts(args.file)
+    texts = read_texts(args.file) if args.file else [_typed()]
     if args.labels:
         return [line for text in texts for line in lines(text)], lines(read_text(args.labels))
     return texts, []
+
+
+def _typed() -> str:
+    """The text on standard input.  Raises DataError where there is none."""
+    text = to_text(standard_input("Name a file."), "standard input")
+    if not text.strip():
+        raise DataError("standard input is empty: there is no text to evaluate.")
+    return text
 
 
 def _scores(loaded: "Loaded", texts: list[str], answers: list[str], batch: int) -> "list[Score]":
@@ -88,7 +101,7 @@ def _scores(loaded: "Loaded", texts: list[str], answers: list[str], batch: int) 
 
 def _json(measured: "Measured", scores: "list[Score]") -> str:
     names = ("nats_each", "nats_per_byte", "perplexity", "accuracy")
-    told = asdict(measured) | {name: getattr(measured, name) for name in names}
+    told = asdict(measured) | {"bytes": measured.bytes or None} | {name: getattr(measured, name) for name in names}
     numbers = {name: None if one == inf else one for name, one in told.items()}  # JSON has no infinity
     return json.dumps(numbers | {"scores": [*map(asdict, scores)]})
 

@@ -12,7 +12,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from transformulary.cli._texts import inputs_arguments, loaded_model, read_inputs, shown, texts_arguments
+from transformulary.cli._texts import inputs_arguments, loaded_model, noted, read_inputs, shown, texts_arguments
 from transformulary.errors import require
 from transformulary.tables import table
 
@@ -34,9 +34,11 @@ def run(args: argparse.Namespace) -> int:
     from transformulary.encode import filled
 
     texts = read_inputs(args)
-    for text, one in zip(texts, filled(loaded_model(args), texts, args.k, args.each, args.batch), strict=True):
+    loaded = noted(loaded_model(args), texts, special=True)
+    for text, one in zip(texts, filled(loaded, texts, args.k, args.each, args.batch), strict=True):
         if args.json:
-            print(json.dumps({"text": text} | asdict(one) | {"recovered": one.recovered}, ensure_ascii=False))
+            recovered = {"recovered": one.recovered if args.each else None}
+            print(json.dumps({"text": text} | asdict(one) | recovered, ensure_ascii=False))
         else:
             print("\n".join([shown(text), *_told(one, args.each)]))
     return 0

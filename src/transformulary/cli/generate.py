@@ -1,6 +1,6 @@
 """transformulary generate MODEL --prompt TEXT: continue a text with a trained model.
 
-Algorithm 14.  What continues the prompt is written while it is generated, without the prompt; it ends after --tokens
+Algorithm 14.  What continues the prompt is written while it is generated, without the prompt; it ends after --max
 tokens, at the end of a text, or before the first stop string.  Filters apply in this order: temperature, top-k, top-p.
 
 What you do not give is taken from the model's generation_config.json: temperature, top_k, top_p, do_sample (false is
@@ -36,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="the prompt is a message: the model's chat template is put around it (default: no)",
     )
     add("--system", metavar="TEXT", help="with --chat: a message of the role system before it (default: none)")
-    add("--tokens", type=int, metavar="N", help=f"how many tokens to generate at most (default: {TOKENS})")
+    add("--max", "--tokens", type=int, metavar="N", help=f"how many tokens to generate at most (default: {TOKENS})")
     add(
         "--temperature",
         type=float,
@@ -95,7 +95,7 @@ def _continuation(loaded: "Loaded", args: argparse.Namespace) -> "Continuation":
     N_V, where = model.config.N_V, f"{args.model}/generation_config.json"
     defaults = Defaults.read(loaded.generation, N_V, where)
     ell_gen = TOKENS if defaults.ell_gen is None else defaults.ell_gen
-    ell_gen = ell_gen if args.tokens is None else args.tokens
+    ell_gen = ell_gen if args.max is None else args.max
     given = {"tau": args.temperature, "top_k": args.top_k, "top_p": args.top_p}
     sampling = Sampling(**vars(defaults.filters) | {name: value for name, value in given.items() if value is not None})
     continuation = Continuation(

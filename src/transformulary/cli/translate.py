@@ -20,7 +20,8 @@ import json
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from transformulary.cli._texts import inputs_arguments, loaded_model, read_inputs, texts_arguments
+from transformulary.cli import at_least_one
+from transformulary.cli._texts import inputs_arguments, loaded_model, noted, read_inputs, texts_arguments
 from transformulary.errors import ConfigError, require
 from transformulary.paper.practice import MOST_BEAMS, UNTIL
 
@@ -43,16 +44,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--alpha", type=float, metavar="A", help="of beam search: the power of the length (default: 1)")
     add("--until", choices=UNTIL, help="of beam search: when it ends (default: likely; see docs/translate.md)")
     add("--sample", action="store_true", help="draw each token, as the paper does (default: no)")
-    add("--temperature", type=float, metavar="TAU", help="of --sample, which it implies; 0 = greedy (default: 1)")
-    add("--top-k", type=int, metavar="K", help="of --sample: only the K most probable tokens; 0 = all (default: 0)")
+    add("--temperature", type=float, metavar="TAU", help="of --sample, which this implies; 0 = greedy (default: 1)")
+    add(
+        "--top-k",
+        type=int,
+        metavar="K",
+        help="of --sample, which this implies: only the K most probable tokens; 0 = all (default: 0)",
+    )
     add(
         "--top-p",
         type=float,
         metavar="P",
-        help="of --sample: only the most probable tokens that together have probability P (default: 1, all)",
+        help="of --sample, which this implies: only the most probable tokens that together have probability P "
+        "(default: 1, all)",
     )
     add("--seed", type=int, metavar="N", help="makes --sample repeatable (default: different every time)")
-    add("--max", type=int, metavar="N", help="how many tokens an answer has at most (default: 200)")
+    add("--max", type=at_least_one, metavar="N", help="how many tokens an answer has at most (default: 200)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -61,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     from transformulary.generate.translation import answer_defaults, encoder_decoder, translated
 
     texts, loaded = read_inputs(args), loaded_model(args)
-    encoder_decoder(loaded, "translate")
+    encoder_decoder(noted(loaded, texts), "translate")
     how = _way(args, answer_defaults(loaded))
     found = translated(loaded, texts, how, args.max, args.seed, args.batch)
     for text, one in zip(texts, found, strict=True):
@@ -80,7 +87,9 @@ def _way(args: argparse.Namespace, defaults: "AnswerDefaults") -> "Sampling | Be
     searching = _given(N_beam=args.beam, alpha=args.alpha, until=args.until)
     draws = args.sample or bool(filters)
     if draws and searching:
-        raise ConfigError("--beam searches for an answer, --sample and --temperature draw one: say one or the other.")
+        raise ConfigError(
+            "--beam searches for an answer; --sample, --temperature, --top-k and --top-p draw one: say one of the two."
+        )
     if draws:
         return Sampling(**vars(defaults.filters) | filters)
     beam = replace(defaults.beam, **searching)

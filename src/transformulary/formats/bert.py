@@ -85,15 +85,21 @@ MASKED = (
     Rule("cls.predictions.decoder.bias", "W_u.bias", only=("tied", False)),
 )
 HEADS = (
-    Head("tokens", "cls.predictions.*", "BertForMaskedLM", MASKED),
+    Head("tokens", "cls.predictions.*", "BertForMaskedLM", MASKED, also=("BertForPreTraining",)),
     Head(
         "classes",
         "classifier.*",
         "BertForSequenceClassification",
         modules({"bert.pooler.dense": "W_pool", "classifier": "W_c"}),
     ),
-    Head("vectors", "", "BertModel"),
+    Head("vectors", "", "BertModel", also=("BertForNextSentencePrediction",)),
 )
+
+#: What else `transformers` puts on top.
+REFUSED = {
+    "BertForQuestionAnswering": "two numbers for each token",
+    "BertForTokenClassification": "classes for each token",
+}
 
 BERT = Format(
     "bert",
@@ -106,6 +112,7 @@ BERT = Format(
     prefix="bert.",
     fixed={"embedding_norm": True, "absent": []},
     required=REQUIRED,
+    refused=REFUSED,
     harmless=HARMLESS,
     kind=ETransformerConfig,
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass, field, fields
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,10 +25,11 @@ from transformulary.formats.native import NATIVE
 from transformulary.formats.pooling import Pooling
 from transformulary.formats.qwen2 import QWEN2, QWEN3
 from transformulary.formats.rules import Head, Offset, Origin, classes, unwrapped
-from transformulary.formats.sources import Source, config_file, holds_config, open_source
+from transformulary.formats.sources import Source, config_file, has_parameters, holds_parameters, open_source
 from transformulary.formats.strict import read_json
 from transformulary.formats.t5 import T5
-from transformulary.paper import Config, DTransformerConfig, TwoStacks
+from transformulary.paper import Config, DTransformerConfig, Top, TwoStacks
+from transformulary.paper.top import GIVES_TOKENS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,6 +64,9 @@ class Described:
     format: Format
     config: Config
 
+    def __repr__(self) -> str:
+        return f"<{self.format.model_type}: {self.source.path}>"
+
     @cached_property
     def head(self) -> Head | None:
         """What stands on top of the layers, where the format says that files differ in it."""
@@ -91,6 +95,11 @@ class Described:
         raise CheckpointError(f"{self.source.path} has no row for any class: N_C = 0, and there must be at least one.")
 
     @property
+    def top(self) -> Top:
+        """What stands on top of the layers, with the number of classes."""
+        return Top(self.gives, self.N_C if self.gives == "classes" else 0)
+
+    @property
     def labels(self) -> list[str]:
         """What config.json calls the classes, of a model that gives those; where it does not say, their numbers.
 
@@ -110,7 +119,7 @@ class Described:
     @cached_property
     def pooling(self) -> Pooling:
         """How a text gets one vector.  Raises CheckpointError as `Pooling.read` does."""
-        return Pooling.read(self.source.folder)
+        return Pooling.read(self.source.folder, self.config.d_e)
 
     def kept(self) -> Iterator[tuple[str, str]]:
         """(name to be saved under, name in the file) of what is saved as it was: parts that we compute nothing with."""
@@ -158,13 +167,55 @@ def describe(where: str | Path | Source, form: Format | None = None) -> Describe
     return Described(source, form, config)
 
 
-def config_of(where: str | Path) -> Config:
-    """The config of a checkpoint, or of a config.json, without its weights; nothing but the standard library is loaded.
+@dataclass(frozen=True)
+class Outline:
+    """What a checkpoint is, as far as it is known without its numbers.
+
+    assumed  what its config.json does not say: the keys that it lacks, with the values that they have by default
+    """
+
+    config: Config
+    top: Top = GIVES_TOKENS
+    assumed: Mapping[str, Any] = field(default_factory=dict)
+
+
+def outline(where: str | Path, form: Format | None = None) -> Outline:
+    """What a checkpoint, or a config.json, describes; of files of parameters only those that hold their own config.
+
+    Nothing but the standard library is loaded, unless it is an encoder that gives classes, or whose config.json does
+    not say what it gives: that is then read from the names and shapes of its tensors, if these are there.
+
+    Args: as for `describe`; `where` may be a config.json.
 
     Raises CheckpointError as `config_file` and `describe` do, and for more layers or elements than any model has:
     without weights nothing else would contradict them.
     """
-    file, theirs, form, config = _described(where)
+    file = config_file(where, needs_config=form is None)
+    if holds_parameters(file):
+        found = describe(file, form)
+        _check_sizes(found.config, found.source.config, found.format, file)
+        return Outline(found.config, found.top)
+    theirs = read_json(file)
+    form, config = understood(theirs, file, form=form)
+    _check_sizes(config, theirs, form, file)
+    return Outline(config, _top(file, theirs, form), form.assumed(theirs, config))
+
+
+def _top(file: Path, theirs: dict[str, Any], form: Format) -> Top:
+    """What stands on top by a config.json, which may be wrong about the number of classes, or by the tensors."""
+    said = form.top_said(theirs)
+    if (said is None or said.N_C) and file.name == "config.json" and has_parameters(file.parent):
+        return describe(file.parent, form).top
+    return said or GIVES_TOKENS
+
+
+def config_of(where: str | Path) -> Config:
+    """The config of a checkpoint, or of a config.json, without its weights.  Raises CheckpointError as `outline`."""
+    return outline(where).config
+
+
+def _check_sizes(config: Config, theirs: dict[str, Any], form: Format, file: Path) -> None:
+    """Raises CheckpointError where a config has more layers or elements than any model."""
     sizes = {f.name: getattr(config, f.name) for f in fields(config) if f.type == "int"}
     if isinstance(config, DTransformerConfig):
         members = (member for mask in config.mask for member in mask.members)
@@ -175,26 +226,6 @@ def config_of(where: str | Path) -> Config:
             called = form.called(name, theirs)
             said = f"{called} ({name})" if called else name
             raise CheckpointError(f"{file}: {said} is more than {most:,}, and no model has so many: is it damaged?")
-    return config
-
-
-def assumed(where: str | Path) -> dict[str, Any]:
-    """What a config.json does not say: the keys that it lacks, with the values that they have by default.
-
-    Raises CheckpointError as `config_of` does.
-    """
-    file, theirs, form, config = _described(where)
-    return {} if holds_config(file) else form.assumed(theirs, config)
-
-
-def _described(where: str | Path) -> tuple[Path, dict[str, Any], Format, Config]:
-    """The file that says a config, what stands there, by which tables it is read, and the config."""
-    file = config_file(where)
-    if holds_config(file):
-        found = describe(file)
-        return file, found.source.config, found.format, found.config
-    theirs = read_json(file)
-    return file, theirs, *understood(theirs, file)
 
 
 def understood(
@@ -217,14 +248,20 @@ def understood(
     if form is None:
         readable = ", ".join(known.model_type for known in READABLE)
         raise CheckpointError(
-            f"{file}: model_type = {kind!r} is none of those that can be read: {readable}. Convert it with tables of "
-            f"your own, or say --format where it is one of these."
+            f"{file}: model_type = {kind!r} is none of those that can be read: {readable}. Say which of "
+            f"these it is stored as, or give tables of your own: --format, or in `describe` and `diff` --stored."
         )
+    for architecture in _said(theirs.get("architectures"), form.refused):
+        raise CheckpointError(f"{file}: {architecture} gives {form.refused[architecture]}, which we do not compute.")
     seen = sorted({unwrapped(name) for name in stored} & form.sees)
     try:
         return form, form.read_config(theirs | ({STORED: seen} if stored and form.sees else {}))
     except (ValueError, RecursionError) as error:  # ConfigError, or a value too long or too deep to be shown
         raise CheckpointError(f"{file}: {error}") from None
+
+
+def _said(architectures: Any, among: Iterable[str]) -> list[str]:
+    return [name for name in among if isinstance(architectures, list) and name in architectures]
 
 
 def format_for(config: Config) -> Format:

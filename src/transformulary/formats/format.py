@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from transformulary.errors import CheckpointError, ConfigError
-from transformulary.formats.names import TIED, shapes
+from transformulary.formats.names import TIED, Shape, shapes
 from transformulary.formats.rules import (
     LAYERS,
     SHAPES,
@@ -26,7 +26,8 @@ from transformulary.formats.rules import (
     unwrapped,
 )
 from transformulary.formats.sources import Stored
-from transformulary.paper import Config, DTransformerConfig
+from transformulary.paper import Config, DTransformerConfig, Top
+from transformulary.paper.top import GIVES_TOKENS
 
 #: The default of a key that must be there.
 NEEDED = object()
@@ -107,6 +108,7 @@ class Format:
     unused      patterns of stored parameters that we compute nothing with
     buffers     patterns of stored tensors that are no parameters
     prefix      what their names may begin with, or not
+    refused     architectures, as config.json calls them, that we do not compute, and what they have of their own
     sees        tensors on whose presence the config depends: "stored" in what `keys` read lists those that there are
     writes      further keys of a config.json that we write
     kind        the class of its configs
@@ -123,6 +125,7 @@ class Format:
     unused: tuple[str, ...] = ()
     buffers: tuple[str, ...] = ()
     prefix: str = ""
+    refused: Mapping[str, str] = field(default_factory=dict)
     sees: frozenset[str] = frozenset()
     writes: Mapping[str, Any] = field(default_factory=dict)
     kind: type[Config] = DTransformerConfig
@@ -196,10 +199,20 @@ class Format:
         names = {unwrapped(name) for name in stored}
         return next((h for h in self.heads if not h.mark or any(like(name, h.mark) for name in names)), None)
 
+    def top_said(self, theirs: dict[str, Any]) -> Top | None:
+        """What stands on top of the layers by the `architectures` of a config.json; None where these do not tell."""
+        said = theirs.get("architectures")
+        heads = [h for h in self.heads if isinstance(said, list) and {h.architecture, *h.also} & {*map(str, said)}]
+        if self.heads and not heads:
+            return None
+        named, n = theirs.get("id2label"), theirs.get("num_labels")
+        N_C = len(named) if isinstance(named, dict) else n if isinstance(n, int) else USUAL_CLASSES
+        return Top(heads[0].gives, N_C if heads[0].gives == "classes" else 0) if heads else GIVES_TOKENS
+
     def origins(self, config: Config, head: Head | None = None, N_C: int = 1) -> Iterator[tuple[str, Origin]]:
         """(one of our names, where the table says that it is stored), for every tensor that the model has."""
-        ours = shapes(config) if head is None else SHAPES[head.gives](config, N_C)
-        for rule in (*self.weights, *(head.weights if head else ())):
+        ours = self.shapes(config, head, N_C)
+        for rule in self.rules(head):
             for theirs, names in rule.everywhere(config):
                 begin, heights = 0, [ours[name][0] for name in names if name in ours]
                 for name, height in zip(names if heights else (), heights, strict=True):
@@ -239,19 +252,29 @@ class Format:
                 f"together, or one of them is damaged."
             )
         head = self.head(stored)
-        planned = dict(self.origins(config, head, classes(stored, head)))
+        N_C = classes(stored, head)
+        planned = dict(self.origins(config, head, N_C))
         names = self.names(stored, file, self.used(config, head))
         twins = TIED if config.tied else {}  # need not be stored
         planned = {name: origin for name, origin in planned.items() if name not in twins or origin.name in names}
-        check_names({origin.name for origin in planned.values()}, names, file)
+        meant = dict(place for rule in self.rules(head) for place in rule.everywhere(config))
+        wanted = {origin.name for origin in planned.values()}
+        check_names(wanted, names, meant, self.shapes(config, head, N_C), file)
         found = {name: replace(origin, name=names[origin.name]) for name, origin in planned.items()}
         check_stored(found, stored, file)
         return found
 
     def used(self, config: Config, head: Head | None) -> list[str]:
         """The tensors, {l} being the layer, that a model with this config and head may have."""
-        rules = (*self.weights, *(head.weights if head else ()))
-        return [rule.theirs for rule in rules if rule.holds(config)]
+        return [rule.theirs for rule in self.rules(head) if rule.holds(config)]
+
+    def rules(self, head: Head | None) -> tuple[Rule, ...]:
+        """What is said of the tensors of a model with this head."""
+        return (*self.weights, *(head.weights if head else ()))
+
+    def shapes(self, config: Config, head: Head | None, N_C: int) -> Mapping[str, Shape]:
+        """Our tensors of a model with this head."""
+        return shapes(config) if head is None else SHAPES[head.gives](config, N_C)
 
     def names(self, stored: Iterable[str], file: object, used: list[str]) -> dict[str, str]:
         """{the table's name: the name in the file} of what is no buffer and not unused; a copy may stand alone.
@@ -285,6 +308,8 @@ class Format:
         return any(like(full, p) for p in patterns) and not any(like(full, p) for p in used)
 
 
+#: How many classes a config.json means that does not say.
+USUAL_CLASSES = 2
 #: What we add to any format's config.json: facts about the folder, none about the mathematics.
 OUR_KEYS = frozenset({"model_type", "transformulary"})
 #: What is said of the parameters as they are saved.

@@ -24,6 +24,10 @@ DTYPES = {
     "U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1,
 }  # fmt: skip
 LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
+#: No file of a model has so many, the largest ten thousand: more would take minutes.
+MOST_TENSORS = 100_000
+#: The sizes of a tensor, and what they multiply to where a 0 among them is left out.
+MOST_SIZES, LARGEST = 32, 2**48
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,8 @@ def read_header(path: Path) -> dict[str, Entry]:
     """{name: Entry} of a safetensors file.
 
     Raises CheckpointError, naming the file and the tensor: the file is truncated or too long, the header is no
-    such JSON, a name occurs twice, a shape does not fit its bytes, or the tensors' bytes overlap or leave a gap.
+    such JSON or absurdly long, a name occurs twice, a shape is impossible or does not fit its bytes,
+    or the tensors' bytes overlap or leave a gap.
     """
     entries, _, size = _content(path)
     _check_layout(path, entries, size)
@@ -84,11 +89,20 @@ def _content(path: Path) -> tuple[dict[str, Entry], dict[str, str], int]:
                 f"{path}: the header would be {n} bytes, the file has {size}: truncated, or no safetensors."
             )
         text = file.read(n)
+    if text.count(b"{") > MOST_TENSORS:
+        raise CheckpointError(
+            f"{path}: the header has more than {MOST_TENSORS:,} tensors; no model has: is it damaged?"
+        )
     content = parse_object(text, f"{path}: the header")
     about = content.pop("__metadata__", {})
     if not isinstance(about, dict) or not all(isinstance(value, str) for value in about.values()):
         raise CheckpointError(f"{path}: __metadata__ in the header is not made of texts.")
     return {name: _entry(path, name, given) for name, given in content.items()}, about, size - 8 - n
+
+
+def possible(shape: tuple[int, ...]) -> bool:
+    """Whether NumPy and PyTorch have tensors of this shape: not all of one without numbers."""
+    return len(shape) <= MOST_SIZES and prod(n or 1 for n in shape) <= LARGEST
 
 
 def _entry(path: Path, name: str, given: Any) -> Entry:
@@ -99,6 +113,8 @@ def _entry(path: Path, name: str, given: Any) -> Entry:
             entry = Entry(dtype, tuple(shape), begin, end)
         case _:
             raise CheckpointError(f"{path}: the header's entry of {name} is not a dtype, a shape and two offsets.")
+    if not possible(entry.shape):
+        raise CheckpointError(f"{path}: {name} has {len(shape)} sizes, and no tensor has such: is it damaged?")
     if entry.end - entry.begin != prod(entry.shape) * DTYPES[dtype]:
         raise CheckpointError(
             f"{path}: {name} has {entry.end - entry.begin} bytes, and its shape {entry.shape} in {dtype} needs "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import pickletools
 import zipfile
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -14,7 +13,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from transformulary.errors import CheckpointError, require
-from transformulary.formats.programs import made
+from transformulary.formats.header import possible
+from transformulary.formats.programs import made, operations
 from transformulary.formats.sources import Content, Stored
 
 #: What PyTorch calls the types of numbers -> what safetensors does.
@@ -25,7 +25,7 @@ TYPES = {
 #: What tensors by their names are made of, storages besides.  PyTorch would allow more, bytearray(10**12) for one.
 ALLOWED = {"collections OrderedDict", "torch._utils _rebuild_tensor_v2", "torch._utils _rebuild_parameter"}
 #: A larger list of names is no model's; the numbers are beside it.
-MOST_BYTES = 2**26
+MOST_BYTES = 2**24
 #: The pickles of a file from before PyTorch 1.6.
 OLD = ("its mark", "its version", "the machine", "the tensors", "the names of their numbers")
 
@@ -93,7 +93,7 @@ def _old_programs(path: Path) -> Iterator[bytes]:
     for _ in OLD:
         begin = content.tell()
         try:
-            deque(pickletools.genops(content), 0)
+            deque(operations(content), 0)
         except Exception:  # a damaged file raises whatever its bytes happen to make of the reader
             raise _refused(path) from None
         yield content.getvalue()[begin : content.tell()]
@@ -126,7 +126,8 @@ def _stored(path: Path, name: str, tensor: Any) -> Stored:
     if not isinstance(tensor, torch.Tensor):
         raise CheckpointError(f"{path}: {name} is {type(tensor).__name__}, not a plain tensor.")
     dtype = TYPES.get(str(tensor.dtype).removeprefix("torch."))
-    if dtype is None or tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+    larger = tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes()
+    if dtype is None or larger or not possible(tuple(tensor.shape)):
         raise CheckpointError(f"{path}: {name} has {tensor.dtype} numbers in a layout that no parameter has.")
     return Stored(dtype, tuple(tensor.shape), _reader(tensor))
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pickletools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
+#: A tensor takes forty; no file of a model has 12,500 tensors, and more would take minutes.
+MOST_OPERATIONS = 500_000
 #: Sizes, strides and where the numbers are: a tuple of a tensor has a dozen values.
 LARGEST_TUPLE = 1000
 
@@ -26,6 +28,14 @@ class Made:
 MARK = Made(0)
 
 
+def operations(program: bytes | BinaryIO) -> Iterator[tuple[pickletools.OpcodeInfo, Any]]:
+    """(operation, argument) of a program.  Raises ValueError: it is damaged, or longer than any of a model."""
+    for n, (code, argument, _) in enumerate(pickletools.genops(program)):
+        if n == MOST_OPERATIONS:
+            raise ValueError("a program without end")
+        yield code, argument
+
+
 def made(program: bytes) -> Iterator[tuple[str, Made]]:
     """(kind, value) of what a program asks for: "name", a class or function; "storage", the tuple that describes one.
 
@@ -34,7 +44,7 @@ def made(program: bytes) -> Iterator[tuple[str, Made]]:
     """
     stack: list[Made] = []
     memo: dict[Any, Made] = {}
-    for code, argument, _ in pickletools.genops(program):
+    for code, argument in operations(program):
         if code.name in ("GLOBAL", "STACK_GLOBAL"):
             yield "name", Made(value=argument)
         if code.name == "BINPERSID":

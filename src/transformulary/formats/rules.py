@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -147,12 +147,14 @@ class Head:
     mark          pattern of the stored tensors by which it is known, "" where there are none
     architecture  how config.json calls such a model
     weights       its tensors
+    also          further architectures of which we compute just this
     """
 
     gives: str
     mark: str
     architecture: str
     weights: tuple[Rule, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 def like(name: str, pattern: str) -> bool:
@@ -174,13 +176,24 @@ def unwrapped(name: str) -> str:
     return name
 
 
-def check_names(wanted: set[str], names: dict[str, str], file: object) -> None:
-    """Raises CheckpointError where a file lacks a tensor, or has one too many; both by the names of the table."""
+def check_names(
+    wanted: set[str], names: dict[str, str], meant: Mapping[str, tuple[str, ...]], ours: Iterable[str], file: object
+) -> None:
+    """Raises CheckpointError where a file lacks a tensor, or has one too many; both by the names of the table.
+
+    meant  what the table says that their tensors are of ours
+    ours   the names that there are
+    """
     missing, extra = sorted(wanted - set(names)), sorted(set(names) - wanted)
     if missing:
         near = get_close_matches(missing[0], extra, 1, cutoff=0.8)
         hint = f" It has {names[near[0]]}, which nothing needs: is it misspelt?" if near else ""
         raise CheckpointError(f"{file} lacks {_some(missing)}, which the model needs.{hint}")
+    if extra and extra[0] in meant:
+        name = next(name for name in meant[extra[0]] if name not in ours)
+        near = get_close_matches(name, ours, 1, cutoff=0.8)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise CheckpointError(f"{file}: {names[extra[0]]} is said to be {name}, which the model does not have.{hint}")
     if extra:
         near = get_close_matches(extra[0], wanted, 1, cutoff=0.8)
         hint = f" The nearest name that has one is {near[0]}." if near else ""

@@ -156,6 +156,10 @@ def open_source(where: str | Path, needs_config: bool = True) -> Source:
     """
     path = _existing(where)
     file = (_parameters(path) or _nothing(path)) if path.is_dir() else path
+    if not file.is_file():
+        raise CheckpointError(
+            f"{file} is no file: a model is not read from a pipe or a device. Save it in a file first."
+        )
     if file.suffix == ".gguf":
         return read_gguf(file)
     if file.name.endswith(INDEX):
@@ -166,23 +170,34 @@ def open_source(where: str | Path, needs_config: bool = True) -> Source:
     return _beside(file, tensors, needs_config) if config is None else Source(file, file, config, tensors)
 
 
-def config_file(where: str | Path) -> Path:
+def config_file(where: str | Path, needs_config: bool = True) -> Path:
     """The file that says the config of a checkpoint, whose parameters need not be there.
 
     Args:
         where: as in `open_source`, or the file itself: config.json, whatever it is called.
+        needs_config: as in `open_source`; else it may be the file of the parameters.
 
     Raises CheckpointError: there is none.
     """
     path = _existing(where, weights=False)
     file = (_parameters(path) or _config_file(path)) if path.is_dir() else path
-    parameters = file.suffix in READERS or file.name.endswith(INDEX)
-    return _config_file(file.parent) if parameters and not holds_config(file) else file
+    if file.suffix in SAYING or not holds_parameters(file):
+        return file
+    return _config_file(file.parent, file) if needs_config or (file.parent / "config.json").is_file() else file
 
 
-def holds_config(path: Path) -> bool:
-    """Whether a file of this name says its own config, or may."""
-    return path.suffix in (".gguf", ".pt")
+#: How files of parameters end that say their own config, or may.
+SAYING = (".gguf", ".pt")
+
+
+def holds_parameters(path: Path) -> bool:
+    """Whether a file of this name holds parameters, or says where they are."""
+    return path.suffix in (*READERS, *SAYING) or path.name.endswith(INDEX)
+
+
+def has_parameters(folder: Path) -> bool:
+    """Whether a folder holds the parameters of a model."""
+    return _parameters(folder) is not None
 
 
 def copied(folder: Path) -> list[str]:
@@ -224,12 +239,18 @@ def _nothing(folder: Path) -> NoReturn:
 def _beside(path: Path, tensors: dict[str, Stored], needs_config: bool) -> Source:
     if not needs_config and not (path.parent / "config.json").is_file():
         return Source(path, path, {}, tensors)
-    config = _config_file(path.parent)
+    config = _config_file(path.parent, path)
     return Source(path, config, read_json(config), tensors)
 
 
-def _config_file(folder: Path) -> Path:
+def _config_file(folder: Path, parameters: Path | None = None) -> Path:
+    """Raises CheckpointError: there is none; `parameters` is the file beside which it should be."""
     path = folder / "config.json"
+    if not path.is_file() and parameters:
+        raise CheckpointError(
+            f"{parameters} has no config.json beside it, which says what model it is. If you have tables that say it, "
+            f"give them: --format, or in `describe` and `diff` --stored."
+        )
     if not path.is_file():
         raise CheckpointError(f"{folder} has no config.json: a model is a folder with config.json and its parameters.")
     return path

@@ -28,7 +28,7 @@ def named_format(word: str) -> Format:
         raise ConfigError(f"there is no file {word!r} with the tables of a format.")
     try:
         form = runpy.run_path(word).get("FORMAT")
-    except Exception as error:  # whatever the program does
+    except (Exception, SystemExit) as error:  # whatever the program does
         raise ConfigError(f"{word} cannot be run ({type(error).__name__}: {error}).") from None
     if not isinstance(form, Format):
         raise ConfigError(f"{word} has no FORMAT, which would be a transformulary.formats.Format.")

@@ -27,7 +27,7 @@ class Translation:
     text           without the tokens that begin and end it; the ids, of a model without a vocabulary
     tokens         all of x^, from bos_token on
     log_p          log p(x^ | z)
-    finish_reason  'stop' (an eos), or 'length'
+    finish_reason  'stop' (an eos), or 'length': it was cut, be it with an eos that the model's files want there
     """
 
     text: str
@@ -83,7 +83,7 @@ def translated(
     def run(rows: list[_Asked]) -> Iterator[Translation]:
         seeds = [row.seed for row in rows if row.seed is not None] or None
         found = EDInference(model, [row.z for row in rows], steps, how, frame=defaults.frame, seed=seeds, ids=ids)
-        yield from (spelled(loaded, defaults, one) for one in found)
+        yield from (spelled(loaded, defaults, one, int(min(steps, model.longest))) for one in found)
 
     yield from by_length(map(_Asked, contexts, numbers), run, batch)
 
@@ -123,10 +123,11 @@ def default_way(defaults: AnswerDefaults) -> Sampling | Beam:
     return defaults.beam if defaults.beam.N_beam > 1 else Sampling(tau=0)
 
 
-def spelled(loaded: Loaded, defaults: AnswerDefaults, found: Hypothesis) -> Translation:
-    """The text of an x^."""
+def spelled(loaded: Loaded, defaults: AnswerDefaults, found: Hypothesis, ell_gen: int) -> Translation:
+    """The text of an x^ that has ell_gen tokens at most."""
     frame, x = defaults.frame, found.x[1:]
     ended = bool(x) and x[-1] in frame.eos
+    reason = "stop" if ended and frame.forced(len(x), ell_gen) is None else "length"
     x = x[frame.first is not None : len(x) - ended]
     text = loaded.tokenizer.decode(x) if loaded.tokenizer else " ".join(map(str, x))
-    return Translation(text, found.x, found.log_p, "stop" if ended else "length")
+    return Translation(text, found.x, found.log_p, reason)

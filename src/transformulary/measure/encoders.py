@@ -46,7 +46,7 @@ def cut(text: str, tokenizer: Tokenizer, context: int) -> Iterator[list[int]]:
         yield [*framed[:before], *piece, *framed[before + len(ids) :]]
 
 
-def classes(loaded: Loaded, texts: Sequence[str], labels: Sequence[str], batch: int) -> Measured:
+def classes(loaded: Loaded, texts: Sequence[str], labels: Sequence[str | int], batch: int) -> Measured:
     """Nats of the class that each text is said to have; see `evaluate`."""
     encoder(loaded, EClassifier, "evaluate")
     names, source = loaded.described.labels, loaded.described.source
@@ -63,9 +63,9 @@ def classes(loaded: Loaded, texts: Sequence[str], labels: Sequence[str], batch: 
     return together("texts", parts())
 
 
-def number(label: str, names: Sequence[str], n: int) -> int:
+def number(label: str | int, names: Sequence[str], n: int) -> int:
     """The class that is called so, or has that number.  Raises DataError where there is none, or several are meant."""
-    meant = [i for i, name in enumerate(names) if label in (name, str(i))]
+    meant = [i for i, name in enumerate(names) if label in (i, name, str(i))]
     if len(meant) == 1:
         return meant[0]
     if meant:

@@ -14,12 +14,17 @@ from transformulary.nn import DTransformer, EClassifier, EDTransformer, ETransfo
 
 #: Windows, or texts, that are computed together: few, because every token has its logits of the whole vocabulary.
 BATCH = 4
+#: What is said where answers are missing.
+NEEDS: dict[type, str] = {
+    EDTransformer: "which needs an answer for each text: --sources FILE --targets FILE, in Python `answers`.",
+    EClassifier: "which needs the class of each text: --labels FILE, in Python `answers`.",
+}
 
 
 def evaluate(
     loaded: Loaded,
     texts: Sequence[str],
-    answers: Sequence[str] = (),
+    answers: Sequence[str] | Sequence[int] = (),
     *,
     context: int | None = None,
     stride: int | None = None,
@@ -63,7 +68,7 @@ def evaluate(
     if bool(answers) != wanted:
         raise DataError(
             f"{loaded.described.source.path} holds a {loaded.described.format.model_type}, "
-            + ("which needs an answer for each text." if wanted else "and the texts themselves are what it predicts.")
+            + (NEEDS[type(model)] if wanted else "and the texts themselves are what it predicts.")
         )
     if stride is not None and not isinstance(model, DTransformer):
         raise ConfigError(f"stride = {stride}: only what a decoder reads is read in windows that overlap.")
@@ -78,5 +83,5 @@ def evaluate(
         case ETransformer():
             return masked_tokens(loaded, texts, context, batch)
         case EDTransformer():
-            return target_tokens(loaded, texts, answers, batch)
+            return target_tokens(loaded, texts, [*map(str, answers)], batch)
     return classes(loaded, texts, answers, batch)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformulary.errors import ConfigError
+from transformulary.nn.alone import Reads, Real, blank, hidden, spoilt
 from transformulary.nn.attend import attend, weigh
 from transformulary.nn.cache import FRESH, Memory
-from transformulary.nn.places import Places, Table, across, among, boolean
+from transformulary.nn.places import Places, Table, across, among
 from transformulary.nn.positions import Rotate, unmoved
 from transformulary.nn.scores import Positional, Scores, Shift, unshifted
 from transformulary.nn.slots import choice, linear
@@ -21,7 +22,6 @@ from transformulary.paper import Full, LayerConfig, Mask, Widths
 
 Tokens = Float[Tensor, "B ell_x d_x"]
 Context = Float[Tensor, "B ell_z d_z"]
-Real = Bool[Tensor, "B ell_z"] | Int[Tensor, "B ell_z"]
 
 
 class Known(NamedTuple):
@@ -123,6 +123,7 @@ class MHAttention(nn.Module):
         self.mask, self.dropout = mask, probability(dropout)
         self.scale: float = choice("scale", c)(c)
         self.rows, self.widths = list(heights(c)), (c.d_attn, c.d_attn, c.d_mid)
+        self.reads = Reads(c.d_e, d_z or c.d_e, c.H)
         one_product = len({bias in c.absent for bias in ("b_q", "b_k", "b_v")}) == 1 and d_z in (None, c.d_e)
         self.W_qkv = Joint(c) if one_product else Apart(c, d_z or c.d_e)
         norms = [choice("norm", c)(c, beta, c.d_attn) if c.qk_norm else nn.Identity() for beta in ("beta_q", "beta_k")]
@@ -159,14 +160,16 @@ class MHAttention(nn.Module):
             that may attend to nothing has weights 0, and b_o for its V~.
 
         Raises:
-            AlgorithmError: a mask, or `real`, is neither boolean nor made of the integers 0 and 1.
+            AlgorithmError: a mask, or `real`, is neither boolean nor made of the integers 0 and 1; without `at`, a
+                shape does not fit.
         """
+        ill = None
         if at is None:
-            X, Z, at = self._alone(X, Z, real)
+            X, Z, at, ill = self._alone(X, Z, real, mask)
         Q, K, V = self._among(X, at, past) if Z is None else self._across(X, Z)
         Q, scores = self.scores(Q, K, at.scores(rule(mask, self.mask), self.scale))
         Y = attend(Q, K, V, scores, self.dropout * self.training)
-        out = self.W_o(Y.transpose(1, 2).flatten(2))
+        out = spoilt(self.W_o(Y.transpose(1, 2).flatten(2)), ill)
         return (out, weigh(Q, K, scores)) if weights else out
 
     def know(self, Z: Context) -> Known:
@@ -183,12 +186,18 @@ class MHAttention(nn.Module):
     def _across(self, X: Tokens, Z: Context | Known) -> tuple[Tensor, Tensor, Tensor]:
         return self.norm_q(split(self.W_qkv.q(X), self.widths[0])), *(Z if isinstance(Z, Known) else self.know(Z))
 
-    def _alone(self, X: Tokens, Z: Context | Known | None, real: Real | None) -> tuple[Tokens, Any, At]:
+    def _alone(
+        self, X: Tokens, Z: Context | Known | None, real: Real | None, mask: Any
+    ) -> tuple[Tokens, Any, At, Tensor | None]:
         """Without a model: positions from 0 on, and zeros in place of padding, so that nothing comes out of it."""
+        if isinstance(Z, Known):
+            return X, Z, At(across(real, X.shape[1])), None
+        self.reads.check(X, Z, real, mask)
+        ill = hidden(X if Z is None else Z, mask)
         if Z is not None:
-            return X, Z if isinstance(Z, Known) else blank(Z, real), At(across(real, X.shape[1]))
+            return X, blank(Z, real, ill), At(across(real, X.shape[1])), None
         places = among(real)
-        return blank(X, real), None, At(places, self.rotation(places.t_x(X.shape[1], X.device)))
+        return blank(X, real, ill), None, At(places, self.rotation(places.t_x(X.shape[1], X.device))), ill
 
 
 class Attention(nn.Module):
@@ -214,6 +223,7 @@ class Attention(nn.Module):
         super().__init__()
         self.mask, self.dropout = mask, probability(dropout)
         d_z, d_attn = d_z or d_x, d_attn or d_x
+        self.reads = Reads(d_x, d_z, 1)
         self.W_q, self.W_k, self.W_v = nn.Linear(d_x, d_attn), nn.Linear(d_z, d_attn), nn.Linear(d_z, d_out or d_x)
 
     def forward(
@@ -226,11 +236,16 @@ class Attention(nn.Module):
         weights: bool = False,
     ) -> Any:
         """V~ (B, ell_x, d_out); or V~ and the weights (B, ell_x, ell_z).  Arguments and errors as for `MHAttention`."""
+        self.reads.check(X, Z, real, mask)
         places = among(real) if Z is None else across(real, X.shape[1])
-        X, Z = (blank(X, real),) * 2 if Z is None else (X, blank(Z, real))
+        ill = hidden(X if Z is None else Z, mask)
+        if Z is None:
+            X = Z = blank(X, real, ill)
+        else:
+            Z, ill = blank(Z, real, ill), None
         Q, K, V = (line[:, None] for line in (self.W_q(X), self.W_k(Z), self.W_v(Z)))
         scores = Scores(rule(mask, self.mask), places, Q.shape[-1] ** -0.5)
-        V_tilde = attend(Q, K, V, scores, self.dropout * self.training)[:, 0]
+        V_tilde = spoilt(attend(Q, K, V, scores, self.dropout * self.training)[:, 0], ill)
         return (V_tilde, weigh(Q, K, scores)[:, 0]) if weights else V_tilde
 
 
@@ -255,11 +270,6 @@ def rule(mask: Mask | Tensor | None, usual: Mask) -> Mask:
 def split(Y: Float[Tensor, "B ell rows"], d: int) -> Float[Tensor, "B H ell d"]:
     """Heads lie side by side, d numbers each."""
     return Y.view(*Y.shape[:2], Y.shape[2] // d, d).transpose(1, 2)
-
-
-def blank(X: Float[Tensor, "B ell d"], real: Shaped[Tensor, "B ell"] | None) -> Float[Tensor, "B ell d"]:
-    """X with zeros for what is not real."""
-    return X if real is None else X.masked_fill(~boolean(real)[..., None], 0)
 
 
 def probability(dropout: float) -> float:

@@ -43,16 +43,16 @@ class Encoder(Transformer):
 
 
 def check_segments(x: Tensor, s: Tensor | None, N: int, real: Tensor | None = None) -> Tensor | None:
-    """s, with segment 0 where it is padding.
+    """s, with segment 0 where it is padding, and everywhere where none are given.
 
-    Raises AlgorithmError unless there is one of N segments for each token of x; none where N is 0.
+    Raises AlgorithmError where there is not one of N segments for each token of x, or N is 0.
     """
-    if N and s is not None and s.shape == x.shape:
+    if s is None:
+        return torch.zeros_like(x, dtype=torch.int64) if N else None
+    if N and s.shape == x.shape:
         return check_ids(s, N, real)
-    if N or s is not None:
-        wanted = f"one of {N} is wanted for each token" if N else "this model has none"
-        raise AlgorithmError(f"the segments s have shape {None if s is None else tuple(s.shape)}: {wanted}.")
-    return None
+    wanted = f"one of {N} is wanted for each token" if N else "this model has none"
+    raise AlgorithmError(f"the segments s have shape {tuple(s.shape)}: {wanted}.")
 
 
 class ETransformer(Encoder):
@@ -84,12 +84,13 @@ class ETransformer(Encoder):
 
         Args:
             x: token ids, from 0; one sequence per row.
-            s: the segment of every token, from 0; only where the model has segments.
+            s: the segment of every token, from 0, only where the model has segments; there segment 0 unless given.
             real: true where a slot of x holds a token, false where it is padding, whatever its id; all do unless given.
 
         Raises:
             AlgorithmError: x or s is no (B, ell) of whole numbers, or has an id outside its table (which only an eager
-                processor checks); a sequence is longer than a learned table of positions; s is missing, or of no use;
+                processor checks); a sequence is longer than a learned table of positions; s is of another
+                shape, or of no use;
                 `real` is not boolean, or of another shape.
         """
         return self.predict(self.encode(x, s, real=real))

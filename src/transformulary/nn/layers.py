@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformulary.errors import ConfigError
-from transformulary.nn.attention import At, Known, MHAttention, blank, layer
+from transformulary.nn.alone import Real, blank, hidden, spoilt
+from transformulary.nn.attention import At, Known, MHAttention, layer
 from transformulary.nn.cache import FRESH, Memory
 from transformulary.nn.scores import Positional, Unbiased
 from transformulary.nn.slots import choice
@@ -80,18 +81,23 @@ class TransformerBlock(nn.Module):
         self,
         X: Tokens,
         *,
-        real: Bool[Tensor, "B ell"] | Int[Tensor, "B ell"] | None = None,
+        real: Real | None = None,
         mask: Mask | Tensor | None = None,
         weights: bool = False,
         at: At | None = None,
         past: Memory = FRESH,
     ) -> Any:
         """X (B, ell, d_e); or X and the attention weights (B, H, ell, ell).  Arguments and errors: `MHAttention`'s."""
-        X = blank(X, real)
+        ill = None
+        if at is None:
+            self.attention.reads.check(X, None, real, mask)
+            ill = hidden(X, mask)
+            X = blank(X, real, ill)
         Y = self.attention(self.order.before(self.norm_1, X), real=real, mask=mask, weights=weights, at=at, past=past)
         V, *A = Y if weights else (Y,)
         X = self.order.after(self.norm_1, X + self.dropout(V))  # 5, 6
         X = self.order.after(self.norm_2, X + self.dropout(self.mlp(self.order.before(self.norm_2, X))))  # 7, 8
+        X = spoilt(X, ill)
         return (X, *A) if weights else X
 
 

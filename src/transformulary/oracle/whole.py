@@ -26,6 +26,7 @@ from transformulary.paper.config import (
     ETransformerConfig,
     PreEDTransformerConfig,
 )
+from transformulary.paper.parameters import OF_CLASSES, OF_TOKENS
 from transformulary.paper.reading import Read
 
 Array = NDArray[Any]
@@ -39,9 +40,6 @@ NUMBERS: dict[type[Config], str] = {
 }
 #: Algorithm 9c, which classifies what an encoder gives.
 CLASSES = "9c"
-#: Parameters of lines 10-12 of Algorithm 9, which an encoder has that gives tokens; those of Algorithm 9c, with shapes.
-OF_TOKENS = frozenset({"W_f", "b_f", "gamma", "beta", "W_u", "b_u"})
-OF_CLASSES = {"W_pool": "d_e d_e", "b_pool": "d_e", "W_c": "N_C d_e", "b_c": "N_C"}
 
 
 @dataclass(frozen=True)

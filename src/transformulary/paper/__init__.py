@@ -29,6 +29,7 @@ from transformulary.paper.practice import PRACTICES, Inference, Training
 from transformulary.paper.presets import Preset, preset
 from transformulary.paper.reading import Read
 from transformulary.paper.symbols import SYMBOLS, Symbol, called, symbol
+from transformulary.paper.top import Top
 
 __all__ = [
     "PRACTICES",
@@ -54,6 +55,7 @@ __all__ = [
     "Sizes",
     "Strided",
     "Symbol",
+    "Top",
     "Training",
     "TwoStacks",
     "Union",

@@ -29,22 +29,22 @@ from transformulary.paper.config import (
 )
 from transformulary.paper.masks import Mask
 from transformulary.paper.parameters import POSITIONAL, leaves
+from transformulary.paper.top import GIVES_TOKENS, Top
 
 #: Bytes of one number.
 BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
 
 
-def number_of_parameters(config: Config) -> int:
-    """How many numbers the parameters of a model are; a tied unembedding is counted once.
+def number_of_parameters(config: Config, top: Top = GIVES_TOKENS) -> int:
+    """How many numbers the parameters of a model with this on top are; a tied unembedding is counted once.
 
     With every bias, H_kv = H and the paper's choices, for Algorithm 10:
     (2 N_V + ell_max) d_e + L (|W| + 4 d_e + |mlp|) + 2 d_e, where |W| = H (2 d_attn (d_e + 1) + d_mid (d_e + 1))
     + d_e (H d_mid + 1) and |mlp| = 2 d_e d_mlp + d_mlp + d_e.
     """
     c = config
-    width = c.d_f if isinstance(c, ETransformerConfig) else c.d_e
     embedding = c.d_e * (c.N_V + c.ell_max * (c.positions == "learned"))
-    unembedding = c.N_V * ((not c.tied) * width + _has(c, "b_u"))
+    unembedding = c.N_V * ((not c.tied) * c.d_e + _has(c, "b_u"))
     embedding_norms = "xz" if isinstance(c, TwoStacks) else "x"
     embedding += sum(_norm(c, f"beta_{k}") for k in embedding_norms) if c.embedding_norm else 0
     match c:
@@ -58,11 +58,19 @@ def number_of_parameters(config: Config) -> int:
             return embedding + c.L_enc * encoder + c.L_dec * decoder + last + unembedding
         case ETransformerConfig():
             embedding += c.d_e * c.segments
-            last = c.d_f * (c.d_e + _has(c, "b_f")) + c.d_f * (1 + _has(c, "beta"))
+            last, unembedding = _on_top(c, top), 0
         case DTransformerConfig():
             last = _norm(c, "beta")
     layer = _self_attention(c) + _norm(c, "beta_1") + _norm(c, "beta_2") + _mlp(c, 1, 2, 3)
     return embedding + c.L * layer + last + unembedding
+
+
+def _on_top(c: ETransformerConfig, top: Top) -> int:
+    """Lines 10-12 of Algorithm 9, or Algorithm 9c, or nothing."""
+    if top.gives != "tokens":
+        return (c.d_e + 1) * (c.d_e + top.N_C) if top.gives == "classes" else 0
+    first = c.d_f * (c.d_e + _has(c, "b_f")) + c.d_f * (1 + _has(c, "beta"))
+    return first + c.N_V * ((not c.tied) * c.d_f + _has(c, "b_u"))
 
 
 def _has(c: Config, name: str) -> int:
@@ -111,7 +119,7 @@ class Flops(NamedTuple):
         return self.matrices + self.attention
 
 
-def flops(config: Config, ell: int, ell_z: int | None = None) -> Flops:
+def flops(config: Config, ell: int, ell_z: int | None = None, top: Top = GIVES_TOKENS) -> Flops:
     """Work of one forward pass (Algorithm 8, 9 or 10) over one sequence, by the counting rule above.
 
     Relative positions also multiply W_r with every distance that occurs (`ell` of them if each mask is causal, else
@@ -121,6 +129,7 @@ def flops(config: Config, ell: int, ell_z: int | None = None) -> Flops:
         config: sizes of the model.
         ell: length of the sequence in tokens; of the primary sequence x in an encoder-decoder.
         ell_z: length of the context sequence z in tokens; encoder-decoders only, `ell` unless given.
+        top: what stands on top of an encoder's layers; classes are computed from one token.
 
     Returns:
         Floating point operations; a multiply-add counts as 2.
@@ -129,31 +138,32 @@ def flops(config: Config, ell: int, ell_z: int | None = None) -> Flops:
         ConfigError: a length is below 1, or above ell_max where positions are learned; `ell_z` has no meaning.
     """
     c, z = config, _context(config, ell, ell_z)
-    unembedding = c.N_V * (c.d_f if isinstance(c, ETransformerConfig) else c.d_e)
+    last = ell * c.N_V * c.d_e
     match c:
         case EDTransformerConfig() | PreEDTransformerConfig():
             parts = [_layers(c, c.L_enc, z, causal=False), _layers(c, c.L_dec, ell, causal=True)]
             parts += [Flops(c.L_dec * _projections(c, ell, z), c.L_dec * _scores(c, ell, z))]
         case ETransformerConfig():
-            parts = [_layers(c, c.L, ell, causal=False), Flops(ell * c.d_e * c.d_f, 0)]
+            parts = [_layers(c, c.L, ell, causal=False)]
+            last = {"tokens": ell * c.d_f * (c.d_e + c.N_V), "classes": c.d_e * (c.d_e + top.N_C)}.get(top.gives, 0)
         case DTransformerConfig():
             parts = [_layers(c, n, ell, mask.causal) for mask, n in _cycle(c)]
-    matrices = sum(part.matrices for part in parts) + ell * unembedding
+    matrices = sum(part.matrices for part in parts) + last
     return Flops(2 * matrices, 2 * sum(part.attention for part in parts))
 
 
-def training_flops(config: Config, ell: int, ell_z: int | None = None) -> Flops:
+def training_flops(config: Config, ell: int, ell_z: int | None = None, top: Top = GIVES_TOKENS) -> Flops:
     """Work of the forward and the backward pass over one sequence: three times `flops`."""
-    forward = flops(config, ell, ell_z)
+    forward = flops(config, ell, ell_z, top)
     return Flops(3 * forward.matrices, 3 * forward.attention)
 
 
-def flops_per_token(config: Config, ell: int, ell_z: int | None = None) -> Flops:
+def flops_per_token(config: Config, ell: int, ell_z: int | None = None, top: Top = GIVES_TOKENS) -> Flops:
     """Work of one forward pass, divided by the tokens it takes in (of both sequences in an encoder-decoder).
 
     For a decoder this is also the work of one more token after ell - 1 cached ones.
     """
-    forward = flops(config, ell, ell_z)
+    forward = flops(config, ell, ell_z, top)
     tokens = ell + (_context(config, ell, ell_z) if isinstance(config, TwoStacks) else 0)
     return Flops(forward.matrices / tokens, forward.attention / tokens)
 
@@ -196,15 +206,15 @@ def _scores(c: Config, ell_x: int, ell_z: int) -> int:
     return ell_x * ell_z * c.H * (c.d_attn + c.d_mid)
 
 
-def weight_bytes(config: Config, dtype: str = "float32") -> int:
+def weight_bytes(config: Config, dtype: str = "float32", top: Top = GIVES_TOKENS) -> int:
     """Bytes of all parameters, every one held as `dtype`: float64, float32, float16, bfloat16 or int8.
 
     Raises ConfigError for another dtype.
     """
-    return number_of_parameters(config) * _bytes(dtype)
+    return number_of_parameters(config, top) * _bytes(dtype)
 
 
-def training_bytes(config: Config, dtype: str = "float32") -> int:
+def training_bytes(config: Config, dtype: str = "float32", top: Top = GIVES_TOKENS) -> int:
     """Bytes of what training keeps from step to step: parameters, their gradients, and the two moments of AdamW.
 
     Activations come on top.  Where a model computes in float16 or bfloat16, these four are float32 all the same: what a
@@ -214,7 +224,7 @@ def training_bytes(config: Config, dtype: str = "float32") -> int:
     """
     if dtype == "int8":
         raise ConfigError("nothing is trained in int8: a step changes a parameter by less than 1.")
-    return 4 * number_of_parameters(config) * max(_bytes(dtype), BYTES["float32"])
+    return 4 * number_of_parameters(config, top) * max(_bytes(dtype), BYTES["float32"])
 
 
 def cache_bytes(config: Config, ell: int, ell_z: int | None = None, dtype: str = "float32") -> int:

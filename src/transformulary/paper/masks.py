@@ -189,7 +189,8 @@ def no_mask(kind: object) -> AlgorithmError:
     """What is said of a rule whose values are of a type that is neither boolean nor 0/1 integers."""
     return AlgorithmError(
         f"the mask has values of type {kind}: true means may attend, and nothing else is a mask. "
-        f"A number that is added to the scores is a bias, not a mask."
+        f"A number that is added to the scores is a bias, not a mask. "
+        f"Where 1 and 0 mean true and false, make it boolean: mask.bool(), of NumPy mask.astype(bool)."
     )
 
 

@@ -19,6 +19,7 @@ from transformulary.paper.config import (
     PreEDTransformerConfig,
     TwoStacks,
 )
+from transformulary.paper.top import GIVES_TOKENS, Top
 
 Shapes = dict[str, "str | Shapes"]
 
@@ -43,6 +44,10 @@ POSITIONAL: dict[str, Shapes] = {
     "bucketed": {"B[H]": "32"},
 }
 
+#: Parameters of lines 10-12 of Algorithm 9, which an encoder has that gives tokens; those of Algorithm 9c, with shapes.
+OF_TOKENS = frozenset({"W_f", "b_f", "gamma", "beta", "W_u", "b_u"})
+OF_CLASSES = {"W_pool": "d_e d_e", "b_pool": "d_e", "W_c": "N_C d_e", "b_c": "N_C"}
+
 
 def _norms(numbers: str, L: str) -> Shapes:
     return {f"{name}_{k}[{L}]": "d_e" for k in numbers for name in ("gamma", "beta")}
@@ -59,8 +64,11 @@ def _mlp(first: int, L: str, gate: str = "") -> Shapes:
     return table | ({f"W_{gate}[{L}]": "d_mlp d_e", f"b_{gate}[{L}]": "d_mlp"} if gate else {})
 
 
-def parameters(config: Config) -> Shapes:
-    """Every parameter of one model, in the paper's order, without those that it declares absent."""
+def parameters(config: Config, top: Top = GIVES_TOKENS) -> Shapes:
+    """Every parameter of one model's algorithm, in the paper's order, without those that it declares absent.
+
+    Those of Algorithm 9c, which classifies what Algorithm 9 gives, are OF_CLASSES.
+    """
     c = config
     attention = HEADS | (QK_NORM if c.qk_norm else {})
     self_attention = attention | POSITIONAL.get(c.positions, {})
@@ -87,7 +95,7 @@ def parameters(config: Config) -> Shapes:
             table |= {"gamma": "d_e", "beta": "d_e"}
     width = "d_f" if isinstance(c, ETransformerConfig) else "d_e"
     table |= {} if c.tied else {"W_u": f"N_V {width}"}
-    return _present(table | {"b_u": "N_V"}, c.absent)
+    return _present(table | {"b_u": "N_V"}, c.absent | (OF_TOKENS if top.gives != "tokens" else frozenset()))
 
 
 def _stacks(c: TwoStacks, among: Shapes, across: Shapes) -> tuple[Shapes, Shapes]:

@@ -12,7 +12,7 @@ from functools import reduce
 from itertools import groupby
 
 from transformulary.paper import parameters
-from transformulary.paper.parameters import POSITIONAL, QK_NORM, Shapes, size, split
+from transformulary.paper.parameters import OF_CLASSES, POSITIONAL, QK_NORM, Shapes, size, split
 from transformulary.pseudocode.credits import IN_THE_TEXT, MISPRINTED
 from transformulary.pseudocode.nodes import Apply, Box, Entry, Fence, Infix, Line, Node, Num, Power, Sym, Words
 from transformulary.pseudocode.notation import member
@@ -99,7 +99,7 @@ PARAMETERS: dict[str, Shapes] = {
     "6": {"gamma": "d_e", "beta": "d_e"},
     "6r": {"gamma": "d_e", "beta": "d_e"},
     "7": {"W_u": "N_V d_e"},
-    "9c": {"W_pool": "d_e d_e", "b_pool": "d_e", "W_c": "N_C d_e", "b_c": "N_C"},
+    "9c": {**OF_CLASSES},
 }
 _NEXT, _KNOWN = Entry(Sym("x"), (Infix("+", Sym("t"), Num(1)),)), Entry(Sym("x"), (Infix(":", Num(1), Sym("t")),))
 _MODEL = Sym("P_hat", low=(Sym("theta"),))
@@ -196,7 +196,7 @@ class _Head:
 
     def output(self) -> Parts:
         found = self.members((self.symbol(name), self.space(SPACES[name])) for name in self.results)
-        return (*found, "; column", Sym("t"), "is", *COLUMNS[self.number]) if self.number in COLUMNS else found
+        return (*found, "; column", Sym("t"), "is", *COLUMNS[self.number]) if self.results == ["P"] else found
 
     def hyperparameters(self) -> Parts:
         """What the paper calls so: sizes, the mask, and what training and inference are told."""
@@ -205,7 +205,7 @@ class _Head:
         told += [a.arg for a in self.function.args.kwonlyargs]
         chosen = [(Sym(name), self.space(SPACES[name])) for name in told if name in SPACES and name in used]
         if self.program.numbers:
-            equal = [Infix("=", Sym(name), Num(getattr(self.config, name))) for name in self.sizes()]
+            equal = [Infix("=", Sym(name), Num(self.size(name))) for name in self.sizes()]
             return _listed([*equal, *(Infix("∈", *pair) for pair in chosen)])
         return self.members([*((Sym(name), SETS["naturals"]) for name in self.sizes()), *chosen])
 
@@ -218,15 +218,22 @@ class _Head:
         kept = [name for name in SIZES if hasattr(c, name) and getattr(c, name) != usual.get(name)]
         if self.number == "5":
             return [name for name in kept if name in ("H", "H_kv")]
+        if self.number == "9c" and self.program.numbers:
+            return ["N_C"]
         if self.number != ROOTS[type(c)]:
             return []
+        if self.program.top.gives != "tokens":
+            kept.remove("d_f")
         return kept if self.program.numbers else kept[1:]  # the paper does not list N_V
+
+    def size(self, name: str) -> int:
+        return self.program.top.N_C if name == "N_C" else int(getattr(self.config, name))
 
     # parameters
 
     def parameters(self) -> Iterator[Line]:
         if self.number == ROOTS[type(self.config)]:
-            yield from self.table(parameters(self.config))
+            yield from self.table(parameters(self.config, self.program.top))
         elif self.number in PARAMETERS:
             extra = (QK_NORM if self.config.qk_norm else {}) | POSITIONAL.get(self.config.positions, {})
             extra = extra if self.number in ("4", "5") else {}
@@ -302,6 +309,8 @@ class _Head:
         if spec == "memory":
             two = self.program.practice.training.optimiser in ("adam", "adamw")
             return Power(self.space("d"), Num(2)) if two else self.space("d")
+        if spec == SPACES["X"] and self.number in ("9", "9c"):
+            spec = "d_e length(x)" if self.number == "9" else "d_e ell"
         first, *shape = spec.split()
         if first.startswith("["):
             base: Node = Fence("[]", (self.dimension(first[1:-1]),))

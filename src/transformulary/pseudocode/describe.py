@@ -13,6 +13,7 @@ from transformulary.errors import AlgorithmError, ConfigError
 from transformulary.oracle.source import read
 from transformulary.paper import Config, Preset
 from transformulary.paper.practice import Inference, Practice, Training, dropping
+from transformulary.paper.top import GIVES_TOKENS, Top
 from transformulary.pseudocode import heads
 from transformulary.pseudocode.boxes import box
 from transformulary.pseudocode.definitions import definitions
@@ -88,7 +89,12 @@ def _refuse_idle(asked: list[str], choose: Mapping[str, Any]) -> None:
 
 
 def describe(
-    model: Config | Preset, numbers: bool = False, format: str = "text", name: str = "", says: tuple[str, ...] = ()
+    model: Config | Preset,
+    numbers: bool = False,
+    format: str = "text",
+    name: str = "",
+    says: tuple[str, ...] = (),
+    top: Top = GIVES_TOKENS,
 ) -> Page:
     """What a model costs, every algorithm that it executes, and the functions that they use.
 
@@ -98,10 +104,11 @@ def describe(
         format: one of FORMATS.
         name: what to call a model that is no preset.
         says: what else is to be said of it.
+        top: what stands on top of its layers, if it is an encoder that is no preset.
     """
-    program = Program(_config(model), numbers)
+    program = Program(_config(model), numbers, top=top)
     boxes = tuple(box(program, name) for name in program.executed)
-    return _whole(boxes, program, program.executed, heads.head(model, name, says), format)
+    return _whole(boxes, program, program.executed, heads.head(model, name, says, top), format)
 
 
 def run(config: Config, practice: Practice, format: str = "text", head: Head | None = None) -> Page:
@@ -132,16 +139,23 @@ def _whole(boxes: tuple[Box, ...], program: Program, names: list[str], head: Hea
     return _page(Document(boxes, tuple(definitions(program, names)), head, tuple(notes(boxes))), format)
 
 
-def diff(a: Config | Preset, b: Config | Preset, format: str = "text", names: tuple[str, str] = ("a", "b")) -> Page:
+def diff(
+    a: Config | Preset,
+    b: Config | Preset,
+    format: str = "text",
+    names: tuple[str, str] = ("a", "b"),
+    tops: tuple[Top, Top] = (GIVES_TOKENS, GIVES_TOKENS),
+) -> Page:
     """What differs between the lines that two models execute; if none does, the sizes in which they differ.
 
     Args:
         a, b: their configs, or presets; an architecture has no sizes.
         format: one of FORMATS.
         names: what the two are called.
+        tops: what stands on top of their layers, of encoders.
     """
     sized = all(model.sized for model in (a, b) if isinstance(model, Preset))
-    return _page(between(_config(a), _config(b), names, sized), format)
+    return _page(between(_config(a), _config(b), names, sized, tops), format)
 
 
 def _config(model: Config | Preset) -> Config:

@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from itertools import groupby
 
 from transformulary.paper import Config
+from transformulary.paper.top import GIVES_TOKENS, Top
 from transformulary.pseudocode.boxes import box
 from transformulary.pseudocode.definitions import definitions
 from transformulary.pseudocode.heads import sizes
@@ -49,25 +50,32 @@ class Diff:
         object.__setattr__(self, "names", tuple(map(printable, self.names)))
 
 
-def between(a: Config, b: Config, names: tuple[str, str], sized: bool = True) -> Diff:
+def between(
+    a: Config,
+    b: Config,
+    names: tuple[str, str],
+    sized: bool = True,
+    tops: tuple[Top, Top] = (GIVES_TOKENS, GIVES_TOKENS),
+) -> Diff:
     """The differences of two models in the order of the algorithms; sizes are symbols, so they do not count.
 
     sized   whether the sizes of the configs are meant: where no line differs, they are compared
+    tops    what stands on top of the layers of the two
     """
-    widths = widths_differ(a) or widths_differ(b)  # a name is no difference
-    programs = Program(a, widths=widths), Program(b, widths=widths)
+    widths = any(map(widths_differ, (a, b), tops))  # a name is no difference
+    programs = [Program(c, widths=widths, top=top) for c, top in zip((a, b), tops, strict=True)]
     ours, theirs = ({x.number: x for x in (box(p, name) for name in p.executed)} for p in programs)
     numbers = sorted(ours | theirs, key=order)
     compared = (_compared(ours.get(n), theirs.get(n)) for n in numbers)
     found = tuple(x for x in compared if x.runs or x.titles[0] != x.titles[1])
     used = [dict.fromkeys(definitions(p, p.executed)) for p in programs]
     once = tuple(row for row in (used[0] | used[1]) if (row in used[0]) != (row in used[1]))
-    return Diff(names, found, None if found else _same(a, b, names, sized), once)
+    return Diff(names, found, None if found else _same(names, sizes(a, b, names, tops), sized), once)
 
 
-def _same(a: Config, b: Config, names: tuple[str, str], sized: bool) -> Head:
+def _same(names: tuple[str, str], differing: tuple[tuple[str, ...], ...], sized: bool) -> Head:
     """That no line differs, and which sizes do."""
-    table = sizes(a, b, names) if sized else ()
+    table = differing if sized else ()
     rest = "; these sizes differ:" if table else ", with the same sizes." if sized else "."
     return Head(" and ".join(names), (plain(f"Both execute the same lines{rest}"),), table)
 

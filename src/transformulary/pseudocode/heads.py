@@ -13,6 +13,7 @@ from transformulary.paper import (
     training_bytes,
     weight_bytes,
 )
+from transformulary.paper.top import GIVES_TOKENS, Top
 from transformulary.pseudocode.nodes import Head, Line
 from transformulary.pseudocode.prose import plain
 from transformulary.tables import size
@@ -21,34 +22,36 @@ from transformulary.tables import size
 PRECISIONS = ("float32", "bfloat16", "int8")
 
 
-def counts(config: Config) -> dict[str, Any]:
+def counts(config: Config, top: Top = GIVES_TOKENS) -> dict[str, Any]:
     """Parameters, FLOPs a token in ell_max tokens, bytes by precision; None where there is no such thing."""
     ell = config.ell_max
-    work = flops_per_token(config, ell)
+    work = flops_per_token(config, ell, top=top)
     return {
-        "parameters": number_of_parameters(config),
+        "parameters": number_of_parameters(config, top),
         "flops_per_token": {"ell": ell, "matrices": work.matrices, "attention": work.attention},
         "bytes": {
             dtype: {
-                "weights": weight_bytes(config, dtype),
+                "weights": weight_bytes(config, dtype, top),
                 "cache": cache_bytes(config, ell, dtype=dtype) or None,
-                "training": None if dtype == "int8" else training_bytes(config, dtype),
+                "training": None if dtype == "int8" else training_bytes(config, dtype, top),
             }
             for dtype in PRECISIONS
         },
     }
 
 
-def head(model: Config | Preset, name: str = "", says: tuple[str, ...] = ()) -> Head:
+def head(model: Config | Preset, name: str = "", says: tuple[str, ...] = (), top: Top = GIVES_TOKENS) -> Head:
     """What is said of a model.
 
     Args:
         model: its config, or a preset, which has a name, a source and notes; of an architecture nothing is counted.
         name: what a config is called.
         says: what else is said of a config.
+        top: what stands on top of the layers, of an encoder that is no preset.
     """
     if not isinstance(model, Preset):
-        return Head(name or type(model).__name__, (*costs(model), *map(plain, says), KEPT), _bytes(model))
+        said = (*costs(model, top=top), *map(plain, says), KEPT)
+        return Head(name or type(model).__name__, said, _bytes(model, top))
     family = model.family
     title, said = f"{family.title} ({model.name})", tuple(map(plain, filter(None, (family.source, model.note))))
     if not model.sized:
@@ -62,9 +65,9 @@ KEPT = plain(
 )
 
 
-def costs(config: Config, published: str = "") -> tuple[Line, ...]:
+def costs(config: Config, published: str = "", top: Top = GIVES_TOKENS) -> tuple[Line, ...]:
     """How many parameters a model has, and what a token costs."""
-    counted = counts(config)
+    counted = counts(config, top)
     work = counted["flops_per_token"]
     printed = f" (published: {published})" if published else ""
     said = (
@@ -75,9 +78,9 @@ def costs(config: Config, published: str = "") -> tuple[Line, ...]:
     return tuple(map(plain, said))
 
 
-def _bytes(config: Config) -> tuple[tuple[str, ...], ...]:
+def _bytes(config: Config, top: Top = GIVES_TOKENS) -> tuple[tuple[str, ...], ...]:
     """A table of bytes."""
-    counted = counts(config)["bytes"]
+    counted = counts(config, top)["bytes"]
     rows = [("", "weights", f"cache of {config.ell_max:,} tokens", "training")]
     return (*rows, *((dtype, *map(_size, sizes.values())) for dtype, sizes in counted.items()))
 
@@ -86,12 +89,19 @@ def _size(n: int | None) -> str:
     return "-" if n is None else size(n)
 
 
-def sizes(a: Config, b: Config, names: tuple[str, str]) -> tuple[tuple[str, ...], ...]:
+def sizes(
+    a: Config, b: Config, names: tuple[str, str], tops: tuple[Top, Top] = (GIVES_TOKENS, GIVES_TOKENS)
+) -> tuple[tuple[str, ...], ...]:
     """A table of the hyperparameters in which two models of one architecture differ; without rows if none does."""
-    ours, theirs = (({"parameters": number_of_parameters(c)} | c.to_dict()) for c in (a, b))
+    ours, theirs = (_sizes(c, top) for c, top in zip((a, b), tops, strict=True))
     chosen = [name for name in ours if any(c[name] != c.get(USUAL.get(name, "")) for c in (ours, theirs))]
     rows = [(name, _number(ours[name]), _number(theirs[name])) for name in chosen if ours[name] != theirs[name]]
     return (("", *names), *rows) if rows else ()
+
+
+def _sizes(config: Config, top: Top) -> dict[str, Any]:
+    found = {"parameters": number_of_parameters(config, top), **config.to_dict(), "N_C": top.N_C}
+    return found if top.gives == "tokens" else {name: found[name] for name in found if name not in ("d_f", "tied")}
 
 
 #: Sizes that are no choice where they are what another one is.

@@ -27,6 +27,7 @@ from transformulary.paper import (
 )
 from transformulary.paper.parameters import leaves
 from transformulary.paper.practice import Inference, Practice, Training
+from transformulary.paper.top import GIVES_TOKENS, Top
 from transformulary.pseudocode.notation import HIDDEN
 from transformulary.pseudocode.rewriting import Rewriter, replaced, written
 
@@ -49,6 +50,7 @@ class Program:
     numbers   whether sizes are the model's numbers or symbols
     practice  how it is trained and used
     widths    whether Algorithm 6 has a width of its own; as a rule where the model norms vectors of several
+    top       what stands on top of an encoder's layers
     """
 
     def __init__(
@@ -58,9 +60,10 @@ class Program:
         source: Source | None = None,
         practice: Practice = PAPER,
         widths: bool | None = None,
+        top: Top = GIVES_TOKENS,
     ) -> None:
         self.config, self.numbers, self.source, self.practice = config, numbers, source or read(), practice
-        self.widths = widths_differ(config) if widths is None else widths
+        self.widths, self.top = widths_differ(config, top) if widths is None else widths, top
         self._done: dict[str, ast.FunctionDef] = {}
 
     def __getitem__(self, name: str) -> ast.FunctionDef:
@@ -76,6 +79,8 @@ class Program:
                 f"Algorithm {self.source.numbers[function.name]} is for a {wanted}, and this model is a "
                 f"{type(self.config).__name__}, which runs Algorithm {ROOTS[type(self.config)]}."
             )
+        if self.top.gives != "tokens" and function.name == ETransformerConfig.__name__.removesuffix("Config"):
+            function = _without_top(function)
         if self.widths:
             function = _Width().visit(function)
         return _Specialiser(self, function).result
@@ -85,12 +90,12 @@ class Program:
         """The same with the paper's symbols for sizes."""
         if not (self.numbers or self.widths):
             return self
-        return Program(self.config, source=self.source, practice=self.practice, widths=False)
+        return Program(self.config, source=self.source, practice=self.practice, widths=False, top=self.top)
 
     @cached_property
     def executed(self) -> list[str]:
         """The names of all algorithms that the model's forward pass executes, in the order of their numbers."""
-        return self.executed_by(ROOTS[type(self.config)])
+        return self.executed_by(ROOTS[type(self.config)], *(["9c"] if self.top.gives == "classes" else []))
 
     def executed_by(self, *numbers: str) -> list[str]:
         """The names of all algorithms that these execute, in the order of their numbers."""
@@ -141,10 +146,18 @@ def _papers_program(kind: type, norm: str) -> Program:
     return Program(kind(N_V=2, ell_max=2, H=2, d_e=4, d_mlp=2, norm=norm, **layers))
 
 
-def widths_differ(config: Config) -> bool:
+def widths_differ(config: Config, top: Top = GIVES_TOKENS) -> bool:
     """Whether norms work at two widths, d_e and d_f or d_attn, so that the width in Algorithm 6 is not always d_e."""
-    others = (getattr(config, "d_f", config.d_e), config.d_attn if config.qk_norm else config.d_e)
+    d_f = getattr(config, "d_f", config.d_e) if top.gives == "tokens" else config.d_e
+    others = (d_f, config.d_attn if config.qk_norm else config.d_e)
     return any(width != config.d_e for width in others)
+
+
+def _without_top(function: ast.FunctionDef) -> ast.FunctionDef:
+    """Algorithm 9 up to line 9, which returns what its layers leave."""
+    *body, end = function.body
+    layers = max(i for i, statement in enumerate(body) if isinstance(statement, ast.For))
+    return replaced(function, body=[*body[: layers + 1], replaced(end, value=ast.Name("X", LOAD))])
 
 
 def order(number: str) -> tuple[int, str]:

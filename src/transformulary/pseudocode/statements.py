@@ -61,6 +61,8 @@ class _Lines:
             case ast.For():
                 yield from self.masks_by_layer(s, depth)
                 yield from self.loop(("for", *self.counted(s), "do"), s.body, label, depth)
+                if isinstance(following, ast.Return) and not self.label(following):  # what a loop leaves
+                    yield Line("", depth, ("return", self.formula(following.value)))  # type: ignore[arg-type]
             case ast.While():
                 yield from self.loop(("while", self.formula(s.test), "do"), s.body, label, depth)
             case ast.If(body=[ast.Return(value=ast.expr() as value) as end]):

@@ -44,7 +44,10 @@ def load_tokenizer(described: Described) -> Tokenizer | None:
 def why_none(described: Described) -> str:
     """Why a text has no token ids where `load_tokenizer` finds none, and what to do."""
     source = described.source
-    known = f"{source.folder} has no tokenizer that we read, so a text has no token ids. Put its tokenizer.json there."
+    known = (
+        f"{source.folder} has no tokenizer that we read, so a text has no token ids, and ids have no text. "
+        f"Put its tokenizer.json there."
+    )
     if described.format.model_type != "nanogpt":
         return known
     return f"{known} nanoGPT's own meta.pkl is a pickle, which could run code, and is not opened."

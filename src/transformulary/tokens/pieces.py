@@ -13,10 +13,8 @@ from typing import Any
 
 from transformulary.errors import TokenError, require
 from transformulary.tokens.published import Config, named, table, template
-from transformulary.tokens.tokenizer import Encoding, Tokenizer, unicode
+from transformulary.tokens.tokenizer import SPACE, Encoding, Tokenizer, unicode
 
-#: How a space is spelled in a piece.
-SPACE = "\u2581"
 #: Marian's token for what it cannot spell.
 UNKNOWN = "<unk>"
 
@@ -151,6 +149,16 @@ class SentencePieces(Tokenizer):
         before = self._ids("a")
         return str(self.model.decode(before + ids)).removeprefix(self.model.decode(before))
 
+    @cached_property
+    def pieces(self) -> Mapping[int, str]:
+        """See `Tokenizer.pieces`."""
+        return {i: piece for piece, i in self.vocabulary.items()}
+
+    @cached_property
+    def unk_token(self) -> int | None:
+        """See `Tokenizer.unk_token`."""
+        return self.vocabulary.get(self.special.get("unk_token", UNKNOWN))
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: N_V = {self.N_V}>"
 
@@ -181,8 +189,3 @@ class Marian(SentencePieces):
     def _text(self, ids: list[int], first: bool) -> str:
         text = "".join(self.pieces[i] for i in ids).replace(SPACE, " ")
         return text.removeprefix(" ") if first else text
-
-    @cached_property
-    def pieces(self) -> dict[int, str]:
-        """How every id is spelled."""
-        return {i: piece for piece, i in self.vocabulary.items()}

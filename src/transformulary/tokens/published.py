@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,11 +83,62 @@ def settings(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         found |= table(folder / name)
+    _check(folder, found)
     added = {str(i): {"content": token} for token, i in table(folder / "added_tokens.json").items()}
-    found["added_tokens_decoder"] = added | dict(found.get("added_tokens_decoder") or {})
+    _check(folder, {"added_tokens_decoder": added})
+    found["added_tokens_decoder"] = added | (found.get("added_tokens_decoder") or {})
     if (template := folder / "chat_template.jinja").is_file():
         found["chat_template"] = read_text(template)
     return found
+
+
+def _check(folder: Path, config: Config) -> None:
+    """Raises TokenError where a value in the files beside a vocabulary is of another kind than its name says."""
+    for name, value in config.items():
+        due, right = KINDS.get(name, ("", lambda _: True))
+        if not right(value):
+            raise TokenError(f"{folder}: {name} = {value!r} of its tokenizer is no {due}. It is in a .json file there.")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
+
+
+def _is_token(value: Any) -> bool:
+    return _is_text(value.get("content") if isinstance(value, dict) else value)
+
+
+def _is_added(value: Any) -> bool:
+    """Whether this is {"id": {"content": how it is spelled, and what it is besides}}."""
+    return isinstance(value, dict) and all(
+        re.fullmatch("[0-9]{1,9}", i)
+        and isinstance(token, dict)
+        and _is_token(token)
+        and all(name == "content" or (name in ADDED and isinstance(about, bool)) for name, about in token.items())
+        for i, token in value.items()
+    )
+
+
+def _is_truth(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _or_null(right: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or right(value)
+
+
+#: What an added token may be said to be.
+ADDED = frozenset({"single_word", "lstrip", "rstrip", "normalized", "special"})
+#: Of what kind the values are that we read: in words, and as a test.
+KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(ROLES, ("token", _or_null(_is_token))),
+    **dict.fromkeys(("do_lower_case", "tokenize_chinese_chars"), ("truth", _is_truth)),
+    **dict.fromkeys(
+        ("strip_accents", "add_prefix_space", "add_bos_token", "add_eos_token"), ("truth", _or_null(_is_truth))
+    ),
+    "added_tokens_decoder": ("table of ids and tokens", _or_null(_is_added)),
+    "extra_ids": ("number below 10,000", lambda value: type(value) is int and 0 <= value < 10_000),
+}
 
 
 def table(file: Path) -> dict[str, Any]:
@@ -154,7 +206,13 @@ def read_bytepairs(files: list[Path], config: Config) -> Tokenizer:
 def read_wordpiece(files: list[Path], config: Config) -> Tokenizer:
     """BERT's vocab.txt, one token a line: words are cut at signs, then into the longest pieces that there are."""
     lines = read_text(files[0]).split("\n")
-    vocabulary = {token.rstrip("\r"): i for i, token in enumerate(lines[:-1] if lines[-1] == "" else lines)}
+    tokens = [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
+    vocabulary = {token: i for i, token in enumerate(tokens)}
+    if twice := [token for i, token in enumerate(tokens) if vocabulary[token] != i]:
+        first, last = tokens.index(twice[0]) + 1, vocabulary[twice[0]] + 1
+        raise TokenError(
+            f"{files[0]} has {twice[0]!r} in lines {first} and {last}: which id is meant is anyone's guess."
+        )
     special = BERT | {role: token for role, token in named(config, {}, vocabulary.get).items() if role in BERT}
     if lost := [token for token in special.values() if token not in vocabulary]:
         raise TokenError(f"{files[0]} is no vocabulary of BERT: it has no {lost[0]}.")

@@ -21,6 +21,8 @@ from transformulary.tokens.library import library
 
 #: How the special tokens of a vocabulary that is trained here are spelled, in the paper's order.
 SPECIAL = {"mask_token": "<|mask_token|>", "bos_token": "<|bos_token|>", "eos_token": "<|eos_token|>"}
+#: How SentencePiece writes a space.
+SPACE = "\u2581"
 
 
 @dataclass(frozen=True)
@@ -221,6 +223,26 @@ class Tokenizer:
         ids = self._checked(ids)
         with library(lambda why: TokenError(f"the tokenizer cannot decode these ids: {why}")):
             return str(self.pipeline.decode(ids, skip_special_tokens=False))
+
+    @cached_property
+    def pieces(self) -> Mapping[int, str]:
+        """How every id is written in the vocabulary."""
+        return {i: piece for piece, i in self.pipeline.get_vocab().items()}
+
+    @cached_property
+    def unk_token(self) -> int | None:
+        """The id that stands for what the vocabulary cannot spell; None where there is none."""
+        model = json.loads(self.pipeline.to_str())["model"]
+        named: str | None = model.get("unk_token")
+        return model.get("unk_id") if named is None else self.pipeline.token_to_id(named)
+
+    def spelled(self, i: int) -> str:
+        """What one token spells inside a text: as `decode`, with the space that a piece of SentencePiece begins with.
+
+        Raises TokenError as `decode` does.
+        """
+        text, piece = self.decode([i]), self.pieces[i]
+        return piece.replace(SPACE, " ") if piece.startswith(SPACE) and SPACE not in text else text
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
         ids = [index(i) for i in ids]

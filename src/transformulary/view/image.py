@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from transformulary.errors import require
 from transformulary.view.colours import LIGHT, palette
-from transformulary.view.stack import Stack, sources
+from transformulary.view.stack import Stack, formula, sources
 from transformulary.view.visible import escape, one_line, visible
 from transformulary.view.weights import LONG, largest, sides
 
@@ -50,7 +50,7 @@ def draw(stacks: Sequence[Stack], title: str) -> Figure:
     sheets = [_Sheet(stack) for stack in stacks]
     size = max(sheet.width for sheet in sheets), TOP + sum(sheet.height for sheet in sheets)
     figure = Figure(figsize=size, facecolor="white")
-    _head(figure, title, f"softmax(S / √d_attn): Algorithm 4, line 6, run by {sources(stacks)}")
+    _head(figure, title, f"{formula(stacks)}: Algorithm 4, line 6, run by {sources(stacks)}")
     bottom = size[1] - TOP
     for sheet in sheets:
         bottom -= sheet.height

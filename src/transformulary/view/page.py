@@ -10,13 +10,13 @@ from importlib.resources import files
 from typing import Any
 
 from transformulary.view.colours import DARK, LIGHT, palette
-from transformulary.view.stack import Stack, sources
+from transformulary.view.stack import Stack, formula, sources
 from transformulary.view.visible import one_line, visible
 from transformulary.view.weights import LONG, THUMBNAIL, encode, is_causal, pack, sides, text, thumbnail
 
 
 def attention_page(stacks: Sequence[Stack], title: str = "Attention") -> str:
-    """The weights softmax(S / sqrt(d_attn)) of every layer and head, to be read in a browser.
+    """The weights, line 6 of Algorithm 4, of every layer and head, to be read in a browser.
 
     Args:
         stacks: of a model that has several kinds of attention, each; tokens are shown literally, never as markup.
@@ -39,7 +39,7 @@ def attention_page(stacks: Sequence[Stack], title: str = "Attention") -> str:
         "scale": "log" if max(len(stack.keys) for stack in stacks) > LONG else "root",
         "palettes": {"light": palette(LIGHT).ravel().tolist(), "dark": palette(DARK).ravel().tolist()},
     }
-    return _fill(title, data, packed, sources(stacks), size(stacks, packed))
+    return _fill(title, data, packed, formula(stacks), sources(stacks), size(stacks, packed))
 
 
 def _packed(stack: Stack) -> tuple[dict[str, Any], Sequence[str]]:
@@ -81,7 +81,7 @@ def _bytes(n: float) -> str:
     return f"{n:.3g} GiB"
 
 
-def _fill(title: str, data: dict[str, Any], packed: Sequence[str], source: str, size: str) -> str:
+def _fill(title: str, data: dict[str, Any], packed: Sequence[str], formula: str, source: str, size: str) -> str:
     """The template with its parts, in one pass: nothing that was put in is looked at again."""
     folder = files("transformulary.view")
     parts = {name: (folder / f"{name}.js").read_text("utf-8") for name in ("codec", "matrix", "page")}
@@ -89,6 +89,7 @@ def _fill(title: str, data: dict[str, Any], packed: Sequence[str], source: str, 
         "title": html.escape(one_line(title)),
         "css": (folder / "attention.css").read_text("utf-8"),
         "data": json.dumps(data, separators=(",", ":")).replace("<", r"\u003c"),
+        "formula": formula.replace("d_attn", "d<sub>attn</sub>"),
         "source": source,
         "size": size,
         "weights": "\n".join(f'<script type="text/plain" id="w{n}">{p}</script>' for n, p in enumerate(packed)),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from transformulary.errors import AlgorithmError, ConfigError, DataError
 from transformulary.files import write_atomically
-from transformulary.paper import Config, EDTransformerConfig, PreEDTransformerConfig
+from transformulary.paper import Config, EDTransformerConfig, PreEDTransformerConfig, TwoStacks
 from transformulary.view.image import attention_png
 from transformulary.view.page import attention_page
 from transformulary.view.stack import Stack, whole
@@ -21,6 +21,7 @@ from transformulary.view.stack import Stack, whole
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from transformulary.models import Loaded
     from transformulary.nn import DTransformer, EDTransformer, Encoder, Transformer
     from transformulary.tokens import Tokenizer
 
@@ -92,7 +93,26 @@ def suffix(path: str | Path) -> str:
     return end
 
 
-def attention(
+def attention(loaded: Loaded, prompt: str, bos: bool | None = None, context: str | None = None) -> Attention:
+    """What every head of every layer looks at while a loaded model reads a prompt: `transformulary attention`.
+
+    Args:
+        loaded: any model with its vocabulary.
+        prompt, bos, context: as for `attention_of`; how an answer begins is said by the model's files.
+
+    Raises:
+        CheckpointError: the model has no vocabulary, or its files do not say which token begins an answer.
+        ConfigError, TokenError, AlgorithmError: as `attention_of` does.
+    """
+    from transformulary.encode.reading import vocabulary
+    from transformulary.generate.translation import answer_defaults
+
+    answers = context is not None and isinstance(loaded.described.config, TwoStacks)
+    begin = answer_defaults(loaded).frame.bos_token if answers else None
+    return attention_of(loaded.model, vocabulary(loaded), prompt, bos, context, begin)
+
+
+def attention_of(
     model: Transformer,
     tokenizer: Tokenizer,
     prompt: str,
@@ -100,7 +120,7 @@ def attention(
     context: str | None = None,
     begin: int | None = None,
 ) -> Attention:
-    """What every head of every layer looks at while the model reads a prompt.
+    """As `attention`, of a model and its tokenizer.
 
     Args:
         model: of any of Algorithms 8 to 10.
@@ -133,6 +153,7 @@ def attention(
         stacks = [_of_encoder(model, tokenizer, prompt)]
     else:
         stacks = [_of_decoder(bare(model, DTransformer), tokenizer, prompt, bos)]
+    stacks = [replace(stack, scaled=model.config.scale == "sqrt") for stack in stacks]
     return Attention(stacks, f"Attention of {f'{_quoted(context)} → ' if context else ''}{_quoted(prompt)}")
 
 
@@ -192,7 +213,7 @@ def _rows(model: Transformer, *sequences: list[int]) -> list[Tensor]:
 
 
 def _spelled(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
-    return [tokenizer.decode([i]) for i in ids]
+    return [tokenizer.spelled(i) for i in ids]
 
 
 def _arrays(layers: list[Tensor]) -> list[NDArray[np.float32]]:

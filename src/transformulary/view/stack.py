@@ -25,6 +25,7 @@ class Stack:
     heads    the numbers of these heads, from 1
     kind     which attention it is, where a model has several: "encoder", "decoder" or "cross"
     line     algorithm and line that runs it
+    scaled   whether scores are divided by sqrt(d_attn) before their softmax
     """
 
     queries: Sequence[str]
@@ -34,6 +35,7 @@ class Stack:
     heads: Sequence[int]
     kind: str
     line: str
+    scaled: bool = True
 
     def only(self, layer: int | None, head: int | None) -> Stack:
         """The same with one layer, one head, or both; None keeps all.  Raises DataError: there is no such."""
@@ -86,6 +88,11 @@ def checked(ell_x: int, ell_z: int, weights: Iterable[Any]) -> Weights:
                 "Scores before the softmax are not attention weights."
             )
     return layers
+
+
+def formula(stacks: Sequence[Stack]) -> str:
+    """What the weights are, by line 6 of Algorithm 4."""
+    return "softmax(S / √d_attn)" if stacks[0].scaled else "softmax(S)"
 
 
 def sources(stacks: Sequence[Stack]) -> str:

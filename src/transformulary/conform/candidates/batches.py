@@ -21,6 +21,7 @@ from transformulary.conform.candidates.calling import call, ids, parameters
 from transformulary.conform.candidates.decoding import cache_name, difference, judged, tried_way
 from transformulary.conform.candidates.pytorch import failing
 from transformulary.conform.candidates.returned import logits
+from transformulary.conform.mistakes.parts import POS
 from transformulary.conform.notes import UNSEEN, Note
 from transformulary.conform.reference import Reference
 from transformulary.errors import AlgorithmError, CandidateError
