@@ -87,7 +87,7 @@ def padded(rows: Sequence[Sequence[int]], device: str | device | None = None) ->
 def device_of(name: str) -> Any:
     """The torch.device of that name, "auto" for an accelerator where there is one.
 
-    Raises ConfigError: there is none on this machine, or none that holds numbers ("meta").
+    Raises ConfigError: there is none on this machine.
     """
     import torch
 
