@@ -11,6 +11,7 @@ from conform.real_mistakes import page
 from conform.test_faults import LOGITS
 from transformulary.conform.candidates.pytorch import watch_model
 from transformulary.conform.run import conform
+from transformulary.paper import Read
 
 PAGE = Path(__file__).parents[2] / "docs" / "real-mistakes.md"
 
@@ -19,7 +20,7 @@ def report_of(mistake, places=None):
     """Of what the lines show: some are planted in the weights, and would be told from them."""
     torch.manual_seed(0)  # one of them is dropout
     model, table, ref = mistake.build(places)
-    return conform(replace(watch_model(model, ref.config, X, table), weights={}, buffers={}), ref, tokens=X)
+    return conform(replace(watch_model(model, ref.whole, Read.of(X), table), weights={}, buffers={}), ref, tokens=X)
 
 
 @pytest.mark.parametrize("mistake", REAL, ids=lambda m: m.key)

@@ -48,7 +48,8 @@ def test_every_line_that_computes_has_axes(number):
     assert lines
 
 
-def test_a_line_of_another_algorithm():
-    """Encoders are not here yet: asking says which line."""
-    with pytest.raises(KeyError, match=r"8\.5"):
-        axes("8.5[l=1]")
+def test_a_line_of_training():
+    """Those of all other algorithms are known; asking says which line is not."""
+    assert tuple(axes("8.5[l=1]")) == ("d_e", "ell_z")
+    with pytest.raises(KeyError, match=r"13\.6"):
+        axes("13.6[i=1]")

@@ -1,6 +1,7 @@
 """Presets: published models are found by name, and their numbers are those that are known."""
 
 import tracemalloc
+from dataclasses import fields
 
 import pytest
 
@@ -111,10 +112,12 @@ def test_an_architecture_has_the_choices_of_its_first_size():
 def test_architectures_of_conform_are_ours():
     """`conform --against gpt2` means the architecture that `describe gpt2` prints: they differ in sizes only."""
     reference = pytest.importorskip("transformulary.conform.reference")
-    choices = ("norm", "activation", "mlp", "positions", "scale", "embedding_scale", "tied", "absent", "mask", "eps")
 
     for name, config in reference.PRESETS.items():
+        if name == "t5":  # `describe` has no preset of T5
+            continue
         ours = preset(name).config
+        choices = [f.name for f in fields(config) if f.type != "int"]
 
         assert [getattr(config, choice) for choice in choices] == [getattr(ours, choice) for choice in choices]
 

@@ -74,7 +74,10 @@ PRESETS: dict[str, Config] = {
         N_V=37, ell_max=24, L=2, H=4, H_kv=2, d_e=24, d_mlp=20, eps=1e-6, norm="rms_norm", activation="silu",
         mlp="gated", positions="rotary", absent=_LACKING,
     ),
-    "transformer": EDTransformerConfig(N_V=37, ell_max=24, L_enc=2, L_dec=3, H=2, d_e=12, d_mlp=20),
+    "transformer": EDTransformerConfig(
+        N_V=37, ell_max=24, L_enc=2, L_dec=3, H=2, d_e=12, d_mlp=20, eps=1e-6, tied=True, embedding_scale="sqrt",
+        positions="sinusoid_vaswani", absent=frozenset({"b_q", "b_k", "b_v", "b_o", "b_u"}),
+    ),
     "bert": ETransformerConfig(
         N_V=37, ell_max=24, L=2, H=2, d_e=12, d_mlp=20, eps=1e-12, embedding_norm=True, segments=2, tied=True,
         absent=frozenset(),
