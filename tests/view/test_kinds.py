@@ -71,7 +71,7 @@ def test_each_kind_is_chosen_from_a_list(page, three):
     page.ask(f"new Promise((done) => {{ const look = () => {chosen} ? done() : setTimeout(look, 5); look(); }})")
 
     assert ["encoder", "decoder", "cross"] == page.texts("#kind option")
-    assert False is page.ask("document.querySelector('#kind').parentElement.hidden")
+    assert True is page.ask("document.querySelector('#kind').checkVisibility()")
     assert "8.16[l=1]/5.2[h=1]/4.6:softmax" == page.text("#path")
 
 

@@ -72,7 +72,8 @@ def render(
     """
     asked = [str(number) for number in ([numbers] if isinstance(numbers, int | str) else numbers)]
     programs = [_program(number, config, practice, choose) for number in asked]
-    _refuse_idle(asked, choose)
+    if choose:
+        _refuse_idle(asked, choose)
     boxes = tuple(box(*program) for program in programs)
     where = (row for program, name in programs for row in definitions(program, [name]))
     others = (row for number in asked if practice is None and (choose or not number.isdigit()) for row in forms(number))

@@ -46,8 +46,8 @@ def forms(number: str) -> Iterator[Line]:
 
 def choices(number: str) -> list[str]:
     """The fields of `Training` or `Inference` on which depends which lines an algorithm has, in their order."""
-    function = read().functions[read().name(number) or ""]
-    decides = [n.test for n in ast.walk(function) if isinstance(n, ast.If | ast.IfExp)]
-    decides += [n.slice for n in ast.walk(function) if isinstance(n, ast.Subscript)]
+    nodes = list(ast.walk(read().functions[read().name(number) or ""]))
+    decides = [n.test for n in nodes if isinstance(n, ast.If | ast.IfExp)]
+    decides += [n.slice for n in nodes if isinstance(n, ast.Subscript)]
     used = {n.attr for part in decides for n in ast.walk(part) if isinstance(n, ast.Attribute)}
     return [name for name in CHOICES if name in used]
