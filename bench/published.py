@@ -5,8 +5,9 @@
 Prints a Markdown table, a row a model: those of `requirements-testdata.txt` where they are installed, and a tiny random
 model of each kind that `transformers` can make.  Its columns:
 
-float64, oracle        the largest difference of a probability from the oracle's, which reads the same file
-float32, transformers  the largest difference of an output from theirs, in parts of the largest output
+float64, oracle        the largest difference of an output (logits, or vectors) from the oracle's, which reads the same
+                       file, in parts of the largest output
+float32, transformers  the same from what `transformers` computes
 round trip             whether `convert` gives the same tensors back, bitwise; what is left out is a copy or a buffer
 """
 
@@ -21,7 +22,6 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
-import numpy as np  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
 
@@ -30,7 +30,8 @@ from transformulary import oracle  # noqa: E402
 from transformulary.formats import describe, named_format, open_source, theta_stored  # noqa: E402
 from transformulary.models import convert, load  # noqa: E402
 from transformulary.nn import EClassifier, EDTransformer, EEmbedder, ETransformer  # noqa: E402
-from transformulary.paper import PreEDTransformerConfig  # noqa: E402
+from transformulary.oracle.whole import Model  # noqa: E402
+from transformulary.paper import Read  # noqa: E402
 
 
 class Published(NamedTuple):
@@ -41,7 +42,7 @@ class Published(NamedTuple):
     theirs: Callable[[], torch.nn.Module] | None
 
 
-def real(folder: Path) -> dict[str, Callable[[], Published]]:
+def real() -> dict[str, Callable[[], Published]]:
     """Models that somebody trained and published."""
     cases: dict[str, Callable[[], Published]] = {}
     for name, kind in (("bert_pretrained", "BertForMaskedLM"), ("bert_ft_10k_25s", "BertForSequenceClassification")):
@@ -105,9 +106,7 @@ def ours_of(model: torch.nn.Module, z: list[int], x: list[int]) -> torch.Tensor:
     inputs = torch.tensor([x])
     if isinstance(model, EDTransformer):
         return model(torch.tensor([z]), inputs)[0]
-    if isinstance(model, EEmbedder):
-        return model.encode(inputs, torch.zeros_like(inputs))[0]
-    return (model(inputs, torch.zeros_like(inputs)) if hasattr(model, "W_s") else model(inputs))[0]
+    return (model.encode if isinstance(model, EEmbedder) else model)(inputs)[0]
 
 
 def theirs_of(model: torch.nn.Module, z: list[int], x: list[int]) -> torch.Tensor:
@@ -119,19 +118,17 @@ def theirs_of(model: torch.nn.Module, z: list[int], x: list[int]) -> torch.Tenso
     return next(found[output] for output in outputs if output in found)[0]
 
 
-def by_oracle(case: Published, z: list[int], x: list[int]) -> np.ndarray | None:
-    """P of the oracle, whose parameters are read from the same file; None where the model has no lines 10-12."""
+def by_oracle(case: Published, z: list[int], x: list[int]) -> torch.Tensor:
+    """The same of the oracle, whose parameters are read from the same file."""
     described = describe(case.where, named_format(case.form) if case.form else None)
-    if described.head and described.head.gives != "tokens":
-        return None
-    c = described.config
-    theta = oracle.lazy_theta(c, theta_stored(described))
-    if hasattr(c, "L_enc"):
-        run = oracle.PreEDTransformer if isinstance(c, PreEDTransformerConfig) else oracle.EDTransformer
-        return run(z, x, theta, c)
-    if type(c).__name__ == "ETransformerConfig":
-        return oracle.ETransformer(x, theta, c, **({"s": [0] * len(x)} if c.segments else {}))
-    return oracle.DTransformer(x, theta, c)
+    theta = oracle.lazy_theta(described.config, theta_stored(described), gives=described.gives)
+    segments = (0,) * len(x) if getattr(described.config, "segments", 0) else ()
+    return torch.from_numpy(Model(described.config, theta).logits(Read(tuple(x), tuple(z), segments)).T)
+
+
+def apart(one: torch.Tensor, other: torch.Tensor) -> str:
+    """The largest difference, in parts of the largest number."""
+    return f"{(one - other).abs().max() / other.abs().max():.0e}"
 
 
 def row(name: str, case: Published) -> list[str]:
@@ -139,16 +136,11 @@ def row(name: str, case: Published) -> list[str]:
     loaded = load(case.where, case.form)
     z, x = sequences(loaded.model.config.N_V)
     with torch.no_grad():
-        P = by_oracle(case, z, x)
-        exact = (
-            "" if P is None else f"{np.abs(P - ours_of(loaded.model.double(), z, x).softmax(-1).numpy().T).max():.0e}"
-        )
-        near = ""
-        if case.theirs:
-            wanted = theirs_of(case.theirs().float().eval(), z, x)
-            near = f"{(ours_of(loaded.model.float(), z, x) - wanted).abs().max() / wanted.abs().max():.0e}"
-    kind = type(loaded.model).__name__
-    return [name, kind, f"{sum(p.numel() for p in loaded.model.parameters()):,}", exact, near, round_trip(case)]
+        exact = apart(ours_of(loaded.model.double(), z, x), by_oracle(case, z, x))
+        model = loaded.model.float()
+        near = apart(ours_of(model, z, x), theirs_of(case.theirs().float().eval(), z, x)) if case.theirs else ""
+    count = f"{sum(p.numel() for p in model.parameters()):,}"
+    return [name, type(model).__name__, count, exact, near, round_trip(case)]
 
 
 def round_trip(case: Published) -> str:
@@ -180,7 +172,7 @@ def main() -> None:
     print("| model | class | parameters | float64, oracle | float32, transformers | round trip |")
     print("|---|---|---:|---:|---:|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for name, case in (real(Path(folder)) | random(Path(folder))).items():
+        for name, case in (real() | random(Path(folder))).items():
             if only in name:
                 print("|", " | ".join(row(name, case())), "|", flush=True)
 
