@@ -9,6 +9,7 @@ from conform.test_candidates import softmax
 from transformulary.conform import Candidate, conform
 from transformulary.conform.compared import error_of
 from transformulary.conform.mistakes import BY_KEY
+from transformulary.conform.projection import Suspicion
 from transformulary.conform.reference import reference
 from transformulary.conform.search import NUMBERS, Search
 from transformulary.oracle import record
@@ -107,3 +108,18 @@ def test_no_mistake_changes_a_shape(monkeypatch):
     report = conform({"model": lambda tokens, weights: np.zeros((len(tokens), 3))}, "gpt2", tokens=X)
 
     assert "it has 3 numbers for each of 8 tokens, and should have 37 for each of 8" in report.answer[0]
+
+
+@pytest.mark.parametrize(
+    ("coefficient", "deviation", "found"),
+    [
+        (1.0, 0.05, True),
+        (0.9, 0.02, True),
+        (1.26, 0.19, False),  # as near to 2 as to 1, give or take two deviations
+        (1.2, 0.02, False),  # five deviations from 1 and more: another number explains as much
+        (1.0, 0.26, False),
+    ],
+)
+def test_what_hides_in_rounding_is_all_there(coefficient, deviation, found):
+    """A hidden mistake is named only if its coefficient is 1 as far as can be seen, and neither 0 nor 2."""
+    assert found == Suspicion(BY_KEY["no-mask"], 1, coefficient, deviation, gain=100.0).found

@@ -56,7 +56,7 @@ def test_pairs(kind):
     wrong = {}
     for change in pairwise(kind):
         error, slope, exact = compared(config(kind, **change), ell=5)
-        if not (error <= 1e-12 and exact == pytest.approx(slope, rel=1e-9, abs=1e-10)):
+        if not (error <= 1e-13 and exact == pytest.approx(slope, rel=1e-11)):
             wrong[str(change)] = error, slope, exact
 
     assert wrong == {}
