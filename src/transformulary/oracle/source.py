@@ -24,7 +24,6 @@ INDICES = frozenset({"t", "t_z", "t_x", "u", "l", "h", "n", "i"})
 STRING_OR_COMMENT = re.compile(r'''"""[\s\S]*?"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|#+ *(?P<says>.*)''')
 
 Comprehension = ast.ListComp | ast.GeneratorExp | ast.SetComp
-Labelled = ast.Assign | ast.Return | ast.For | ast.While
 
 
 @dataclass(frozen=True)
