@@ -212,17 +212,25 @@ def test_a_copy_alone_serves(tmp_path):
     close(ours_of(load(tmp_path).model), ours_of(wanted), 0)
 
 
-def test_bart_without_a_head(tmp_path):
-    """A file of the layers alone, without a prefix, is a model whose W_u is W_e^T, without a bias."""
-    theirs = bart("BartModel")
-    theirs.save_pretrained(tmp_path)
+@pytest.mark.parametrize("make", [lambda: bart().model, lambda: marian().model], ids=["bart", "marian"])
+def test_without_a_head(tmp_path, make):
+    """A file of the layers alone is a model whose W_u is W_e^T, without a bias; what is written of it is such a file."""
+    theirs = make()
+    theirs.save_pretrained(tmp_path / "theirs")
+    ours = load(tmp_path / "theirs").model
+    assert "b_u" in ours.config.absent
 
-    ours = load(tmp_path).model
+    convert(tmp_path / "theirs", tmp_path / "converted")
+    save(tmp_path / "saved", ours)
 
-    assert ours.config.absent == {"b_u"}
     with torch.no_grad():
         X = theirs(input_ids=z, decoder_input_ids=x).last_hidden_state
         close(ours_of(ours), X @ theirs.shared.weight.T)
+        for folder in ("converted", "saved"):
+            assert load(tmp_path / folder).model.config == ours.config
+            again = type(theirs).from_pretrained(tmp_path / folder, dtype="auto").eval()
+            close(again(input_ids=z, decoder_input_ids=x).last_hidden_state, X, 1e-6)  # its sinusoids are float32
+            assert again.config.architectures == [type(theirs).__name__]
 
 
 def test_an_unembedding_of_its_own(tmp_path):

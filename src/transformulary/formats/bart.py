@@ -13,10 +13,6 @@ from transformulary.formats.format import Format, Key, Keys
 from transformulary.formats.rules import Offset, Rule
 from transformulary.paper import EDTransformerConfig
 
-#: The parameter that a file without a head lacks.
-BIAS = "final_logits_bias"
-
-
 def read_tables(theirs: dict[str, Any]) -> dict[str, Any]:
     """One word says whether W_u and the tables of tokens are one."""
     tied = marian.yes(theirs, "tie_word_embeddings")
@@ -28,16 +24,11 @@ def write_tables(ours: dict[str, Any]) -> dict[str, Any]:
     return {"tie_word_embeddings": ours["tied"]}
 
 
-def read_bias(theirs: dict[str, Any]) -> dict[str, Any]:
-    """A bare encoder and decoder is one whose unembedding has no bias."""
-    return {"absent": [] if BIAS in theirs.get("stored", [BIAS]) else ["b_u"]}
-
-
 KEYS = (
     *marian.COMMON,
     Key("vocab_size", "N_V", 50265),
     Keys(("tie_word_embeddings",), read_tables, write_tables),
-    Keys(("stored",), read_bias, lambda ours: {}),
+    marian.headed("BartForConditionalGeneration", "BartModel"),
 )
 #: Keys that change the mathematics, and the only value that we compute.
 REQUIRED = {
@@ -75,7 +66,7 @@ BART = Format(
         *modules({f"model.{s}coder.layernorm_embedding": f"norm_{x}" for s, x in (("en", "z"), ("de", "x"))}),
         *modules(marian.LAYERS),
         Rule("lm_head.weight", "W_u.weight"),
-        Rule(BIAS, "W_u.bias", (marian.Row(),)),
+        Rule(marian.BIAS, "W_u.bias", (marian.Row(),)),
     ),
     fixed={"embedding_norm": True, "eps": 1e-5},
     required=REQUIRED,
@@ -83,7 +74,6 @@ BART = Format(
     copies=marian.COPIES,
     unused=("model.shared.weight",),
     prefix="model.",
-    sees=frozenset({BIAS}),
-    writes={"architectures": ["BartForConditionalGeneration"]},
+    sees=frozenset({marian.BIAS}),
     kind=EDTransformerConfig,
 )

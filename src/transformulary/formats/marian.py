@@ -52,6 +52,23 @@ def write_tables(ours: dict[str, Any]) -> dict[str, Any]:
     return {"tie_word_embeddings": ours["tied"], "share_encoder_decoder_embeddings": "W_e" not in ours["separate"]}
 
 
+#: The parameter that a file without a head lacks.
+BIAS = "final_logits_bias"
+
+
+def headed(with_head: str, without: str) -> Keys:
+    """Whether there is a bias b_u: by what is stored, and where only the config is known by its `architectures`."""
+
+    def read(theirs: dict[str, Any]) -> dict[str, Any]:
+        there = BIAS in theirs["stored"] if "stored" in theirs else theirs.get("architectures") != [without]
+        return {"absent": [] if there else ["b_u"]}
+
+    def write(ours: dict[str, Any]) -> dict[str, Any]:
+        return {"architectures": [without if "b_u" in ours["absent"] else with_head]}
+
+    return Keys(("stored", "architectures"), read, write)
+
+
 def _written(theirs: tuple[str, ...], ours: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return lambda config: dict.fromkeys(theirs, config[ours])
 
@@ -71,6 +88,7 @@ KEYS = (
     *COMMON,
     same("N_V", 58101, "vocab_size", "decoder_vocab_size"),
     Keys(("tie_word_embeddings", "share_encoder_decoder_embeddings"), read_tables, write_tables),
+    headed("MarianMTModel", "MarianModel"),
 )
 #: Keys that change the mathematics, and the only value that we compute.
 REQUIRED = {
@@ -138,7 +156,7 @@ WEIGHTS = (
     Rule("model.decoder.embed_tokens.weight", "W_e.weight", only=SEPARATE),
     *modules(LAYERS),
     Rule("lm_head.weight", "W_u.weight"),
-    Rule("final_logits_bias", "W_u.bias", (Row(),)),
+    Rule(BIAS, "W_u.bias", (Row(),)),
 )
 COPIES = {f"model.{stack}.embed_tokens.weight": "model.shared.weight" for stack in ("encoder", "decoder")}
 
@@ -146,11 +164,12 @@ MARIAN = Format(
     "marian",
     keys=KEYS,
     weights=WEIGHTS,
-    fixed={"positions": "sinusoid_halves", "eps": 1e-5, "absent": []},
+    fixed={"positions": "sinusoid_halves", "eps": 1e-5},
     copies=COPIES,
     buffers=("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"),
     prefix="model.",
-    writes={"architectures": ["MarianMTModel"], "pad_token_id": 0},  # theirs must be in the vocabulary
+    sees=frozenset({BIAS}),
+    writes={"pad_token_id": 0},  # theirs must be in the vocabulary
     required=REQUIRED,
     harmless=HARMLESS,
     kind=EDTransformerConfig,
