@@ -10,7 +10,8 @@ from generate.answering import LINES, save_marian, sentencepiece
 from nn.models import model
 from transformulary import cli, load, models, translate
 from transformulary.generate import Beam, EDInference, Sampling, translated
-from transformulary.generate.translation import answer_defaults
+from transformulary.generate.edinference import Hypothesis
+from transformulary.generate.translation import answer_defaults, spelled
 from transformulary.paper import EDTransformerConfig
 from transformulary.tokens import Tokenizer
 
@@ -96,6 +97,16 @@ def test_what_the_files_say(tmp_path, capsys):
         assert (begin, first, last, one["finish_reason"]) == (pad, 5, 0, "stop" if len(middle) < 2 else "length")
         assert not {pad, 0} & {*middle}
         assert one["text"] == loaded.tokenizer.decode(middle)
+
+
+def test_special_tokens_are_no_text(folder):
+    """A special token in the middle of an answer is one of its tokens, and nothing of its text."""
+    loaded = load(folder)
+    pad = loaded.tokenizer.vocabulary["<pad>"]
+
+    one = spelled(loaded, answer_defaults(loaded), Hypothesis([pad, 5, pad, 6, 0], -1.0), 9)
+
+    assert (one.tokens, one.text) == ([pad, 5, pad, 6, 0], loaded.tokenizer.decode([5, 6]))
 
 
 def test_the_answers_pieces(folder):

@@ -240,7 +240,7 @@ def test_vocabularies_that_lack_something(tmp_path):
     pairs = load(saved(tmp_path / "pairs", "fill", words=words))
     masks = load(saved(tmp_path / "masks", "fill", words=Tokenizer(words.pipeline, special)))
 
-    with pytest.raises(TokenError, match="no mask_token"):
+    with pytest.raises(TokenError, match="names no mask_token"):
         fill(masks, "a")
     with pytest.raises(TokenError, match="does not say how a pair"):
         fill(pairs, [("a", "b")])

@@ -214,7 +214,7 @@ def test_a_copy_alone_serves(tmp_path):
 
 @pytest.mark.parametrize("make", [lambda: bart().model, lambda: marian().model], ids=["bart", "marian"])
 def test_without_a_head(tmp_path, make):
-    """A file of the layers alone is a model whose W_u is W_e^T, without a bias; what is written of it is such a file."""
+    """A file of the layers alone has W_u = W_e^T and no bias; what is written of it is such a file."""
     theirs = make()
     theirs.save_pretrained(tmp_path / "theirs")
     ours = load(tmp_path / "theirs").model

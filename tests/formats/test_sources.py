@@ -238,6 +238,7 @@ PICKLES = {
     "numbers that an old one lacks": (claimed, "holds more than tensors, or is damaged"),
     "no tensors": (lambda path: torch.save([1, 2], path), "holds list, not tensors"),
     "a number": (lambda path: torch.save({"a": 1}, path), "a is int, not a plain tensor"),
+    "nested": (lambda path: torch.save({"state_dict": {"a": torch.eye(2)}}, path), "inside, save that part alone"),
     "sparse": (lambda path: torch.save({"a": torch.eye(2).to_sparse()}, path), "holds more than tensors"),
     "stretched": (stretched, "in a layout that no parameter has"),
     "empty and endless": (lambda path: torch.save({"a": torch.empty(0, 2**62)}, path), "in a layout that no parameter"),

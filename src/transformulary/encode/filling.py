@@ -120,7 +120,10 @@ class _Filling:
 
     def __init__(self, model: ETransformer, tokenizer: Tokenizer, k: int) -> None:
         if tokenizer.mask_token is None:
-            raise TokenError("the vocabulary has no mask_token, so no token can be hidden: nothing is guessed.")
+            raise TokenError(
+                "the vocabulary names no mask_token, so no token can be hidden: nothing is guessed. Where it has one, "
+                'say so in tokenizer_config.json: {"mask_token": "[MASK]"}.'
+            )
         self.model, self.tokenizer, self.k, self.mask = model, tokenizer, k, tokenizer.mask_token
 
     def __call__(self, asked: list[_Asked]) -> Iterator[list[Masked]]:

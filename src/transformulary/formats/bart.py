@@ -13,6 +13,7 @@ from transformulary.formats.format import Format, Key, Keys
 from transformulary.formats.rules import Offset, Rule
 from transformulary.paper import EDTransformerConfig
 
+
 def read_tables(theirs: dict[str, Any]) -> dict[str, Any]:
     """One word says whether W_u and the tables of tokens are one."""
     tied = marian.yes(theirs, "tie_word_embeddings")

@@ -124,7 +124,8 @@ def _stored(path: Path, name: str, tensor: Any) -> Stored:
     import torch
 
     if not isinstance(tensor, torch.Tensor):
-        raise CheckpointError(f"{path}: {name} is {type(tensor).__name__}, not a plain tensor.")
+        nested = " If the parameters are inside, save that part alone." if isinstance(tensor, dict) else ""
+        raise CheckpointError(f"{path}: {name} is {type(tensor).__name__}, not a plain tensor.{nested}")
     dtype = TYPES.get(str(tensor.dtype).removeprefix("torch."))
     larger = tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes()
     if dtype is None or larger or not possible(tuple(tensor.shape)):

@@ -124,10 +124,11 @@ def default_way(defaults: AnswerDefaults) -> Sampling | Beam:
 
 
 def spelled(loaded: Loaded, defaults: AnswerDefaults, found: Hypothesis, ell_gen: int) -> Translation:
-    """The text of an x^ that has ell_gen tokens at most."""
+    """The text of an x^ that has ell_gen tokens at most: without special tokens, wherever the model put them."""
     frame, x = defaults.frame, found.x[1:]
     ended = bool(x) and x[-1] in frame.eos
     reason = "stop" if ended and frame.forced(len(x), ell_gen) is None else "length"
     x = x[frame.first is not None : len(x) - ended]
-    text = loaded.tokenizer.decode(x) if loaded.tokenizer else " ".join(map(str, x))
+    words = loaded.tokenizer
+    text = words.decode(i for i in x if i not in words.control) if words else " ".join(map(str, x))
     return Translation(text, found.x, found.log_p, reason)
