@@ -160,6 +160,15 @@ def test_what_an_unseen_line_adds_is_still_in_what_follows(faults):
     assert report.agreement < 1e-12
 
 
+def test_one_mistake_in_lines_seen_and_unseen():
+    """A norm's mistake that shows at its own line and, unseen, within another is one, and no other's alternative."""
+    faults = {"layer-norm-for-rms": 3, "rope-backwards": 3}
+
+    report = report_of("llama", faults, OUTPUTS)
+
+    assert [(fault.key, fault.others) for fault in report.faults] == [(key, ()) for key in faults]
+
+
 def test_what_explains_as_much_is_said_as_long_as_it_does():
     """A mistake seen in two values keeps the alternative that explains both: here the layer's window hides the NaN."""
     (fault,) = report_of("gpt", {"mask-inverted-nan": 2}, OUTPUTS).faults

@@ -120,10 +120,9 @@ def _fewest(findings: Sequence[Finding]) -> list[Finding]:
 
 def _instead(mistake: Mistake, f: Finding) -> set[str]:
     """What explains a value as well as this mistake does: other mistakes, or the same in another layer."""
-    kept = {(m.key, layer) for m, layer in f.mistakes}
-    own = next(layer for m, layer in f.mistakes if m == mistake)
-    kept |= {(mistake.key, 0), (mistake.key, parse(f.path).layer)}  # which is the same here
-    new = [(m, at) for mistakes in f.alike if (mistake, own) not in mistakes for m, at in mistakes]
+    own = next((m.key, layer) for m, layer in f.mistakes if m.key == mistake.key)  # there within one line perhaps
+    kept = {(m.key, at) for m, layer in f.mistakes for at in (layer, 0, parse(f.path).layer)}  # the same here
+    new = [(m, at) for mistakes in f.alike if own not in {(m.key, at) for m, at in mistakes} for m, at in mistakes]
     others = [(m, at) for m, at in new if (m.key, at) not in kept]
     return {m.says if m.key != mistake.key else f"the same in {_where({at}, 0)} alone" for m, at in others}
 
