@@ -56,26 +56,33 @@ def _are_weights(value: Any, shapes: Collection[tuple[int, ...]]) -> bool:
     return A.shape[-2:] in shapes and bool((A >= 0).all()) and min(A.sum(axis).max() for axis in (-1, -2)) < 1 + CLOSE
 
 
-def takes_transposed(name: str, shape: tuple[int, ...], tokens: str) -> Note:
-    """A note of attention that fails with its mask and does not with the transposed one."""
-    axes = ("query", "key") if tokens == "rows" else ("key", "query")
-    says = f"{name} takes its mask transposed: it is mask[{', '.join(axes)}], here {shape[0]} x {shape[1]}"
-    return Note("masks", DIFFERS, f"{says}, and only the transposed one fits")
+def takes_transposed(name: str, tokens: str) -> Note:
+    """A note of attention for which only the transposed of its mask will do."""
+    axes = "[query, key]" if tokens == "rows" else "[key, query]"
+    return Note("masks", DIFFERS, f"{name} takes its mask transposed: it is mask{axes}, true where a token may attend")
 
 
-def ask_padded(name: str, call: Crossing, X: Array, Z: Array, weights: SimpleNamespace) -> Note:
-    """What a function makes of a last token of Z that nobody may attend to."""
+def ask_padded(name: str, call: Crossing, X: Array, Z: Array, weights: SimpleNamespace, tokens: str) -> Note:
+    """What a function makes of a last token of Z that nobody may attend to; `tokens` are its rows or columns."""
     mask, last = np.ones((Z.shape[1], X.shape[1]), bool), np.arange(Z.shape[1]) == Z.shape[1] - 1
     mask[last] = False
     where = name if X is Z else f"{name} from one sequence to another"
+
+    def both(mask: Array) -> tuple[bool, bool]:
+        beside, other = (call(X, Y, weights, mask) for Y in (Z, np.where(last, -Z, Z)))
+        return bool(np.isfinite(beside).all()), _close(beside, other)
+
     with np.errstate(all="ignore"):
         try:
-            beside, other = (call(X, Y, weights, mask) for Y in (Z, np.where(last, -Z, Z)))
+            finite, hidden = both(mask)
+            turned = not (finite and hidden) and mask.shape == mask.T.shape and all(both(mask.T))
         except CandidateError as error:
             return Note("masks", UNSEEN, f"beside padding, {error}")
-    if not np.isfinite(beside).all():
+    if turned:
+        return takes_transposed(name, tokens)
+    if not finite:
         return Note("masks", DIFFERS, f"{where} gives no number where its mask leaves out padding")
-    if _close(beside, other):
+    if hidden:
         return Note("masks", AGREES, f"{where} does not see padding")
     return Note("masks", DIFFERS, f"{where} sees padding: a token that its mask leaves out changes the result")
 

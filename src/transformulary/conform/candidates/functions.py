@@ -157,15 +157,15 @@ def _whole(f: Functions, usual: str, model: Model, x: Read, name: str) -> Candid
 class _Calls:
     """The run of the oracle in which the functions are called, each with what its algorithm or line has there.
 
-    seen    path of a line -> (its value with the result of a function in it, the precision of that); a further table
-            where several functions compute the same line, or parts of it
+    seen    (path of a line -> its value with the result of a function in it, path -> the precision of that); a further
+            pair of tables where several functions compute the same line, or parts of it
     called  the functions that were called
     notes   what was found beside
     """
 
     def __init__(self, f: Functions, usual: Mapping[str, str], model: Model, x: Read) -> None:
         self.f, self.usual, self.model, self.x = f, usual, model, x
-        self.seen: list[dict[str, tuple[Array, str]]] = []
+        self.seen: list[tuple[dict[str, Array], dict[str, str]]] = []
         self.called: set[str] = set()
         self.notes: list[Note] = []
         self._asked: set[tuple[str, bool]] = set()  # functions of attention, and whether across two sequences
@@ -177,12 +177,11 @@ class _Calls:
 
     def candidates(self, name: str) -> list[Candidate]:
         """The functions: one candidate, and more where they compute the same line."""
-        found = []
-        for seen in self.seen:
-            values, kinds = ({path: pair[k] for path, pair in seen.items()} for k in (0, 1))
-            notes = () if found else tuple(self.notes)
-            found.append(Candidate(name, values, most(kinds.values()), kinds, own=True, notes=notes))
-        return found
+        notes = [tuple(self.notes), *[()] * len(self.seen)]
+        return [
+            Candidate(name, values, most(kinds.values()), kinds, own=True, notes=said)
+            for (values, kinds), said in zip(self.seen, notes, strict=False)
+        ]
 
     def _hook(self, path: str, value: Any) -> Any:
         where = parse(path)
@@ -253,10 +252,10 @@ class _Calls:
         return [self.f.turned(self._streams["X"]), weights]
 
     def _place(self, path: str, value: Array, precision: str) -> None:
-        table = next((table for table in self.seen if path not in table), None)
-        if table is None:
-            self.seen.append(table := {})
-        table[path] = value, precision
+        free = next((tables for tables in self.seen if path not in tables[0]), None)
+        if free is None:
+            self.seen.append(free := ({}, {}))
+        free[0][path], free[1][path] = value, precision
 
     def _result(self, kind: str, args: list[Any]) -> tuple[Array, str]:
         """The result of a function, and its precision; the first time, whether it is the same once more."""
@@ -288,7 +287,7 @@ class _Calls:
                 result = self.f.call(self.usual[kind], *others, mask.T)
             except CandidateError:
                 raise error from None
-            self._note(takes_transposed(kind, mask.shape, self.f.tokens))
+            self._note(takes_transposed(kind, self.f.tokens))
             return result
 
     def _ask(self, kind: str, X: Array, Z: Array, weights: Any, mask: Array, value: Array) -> None:
@@ -301,7 +300,7 @@ class _Calls:
         if (kind, crosses) in self._asked or value.shape[1:] != X.shape[1:]:
             return
         self._asked.add((kind, crosses))
-        note = ask_padded(kind, call, X, Z, weights) if mask.all() and Z.shape[1] > 1 else None
+        note = ask_padded(kind, call, X, Z, weights, self.f.tokens) if mask.all() and Z.shape[1] > 1 else None
         self._note(note)
         if not crosses and X.shape[1] > 1 and not (note and note.status == DIFFERS):
             self._note(ask_alone(kind, lambda X, weights, mask: call(X, X, weights, mask), X, weights))

@@ -48,7 +48,7 @@ def on_top(model: Model, turn: Turn, side: str = "x") -> dict[str, Any]:
     if model.gives == "tokens" and model.config.tied:
         tree["W_u"] = theta.W_e.T
     turned = {name: turn(value) for name, value in tree.items() if name in TABLES and not isinstance(value, Zero)}
-    return {"W_p": None} | _present(tree | turned)
+    return _present(tree | turned)
 
 
 def one_layer(model: Model, stack: str, l: int) -> SimpleNamespace:
