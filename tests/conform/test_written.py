@@ -8,7 +8,9 @@ import torch
 
 from conform import written
 from conform.written import BERT, T5, TRANSFORMER, gelu, gelu_tanh, mha, mlp_with, norm
+from documents.test_blocks import ROOT
 from transformulary.conform import Functions, Reference, conform
+from transformulary.conform.candidates.functions import WHOLE, signatures
 from transformulary.conform.reference import PRESETS
 from transformulary.errors import CandidateError
 from transformulary.oracle.whole import theta_with
@@ -248,3 +250,13 @@ def test_another_shape(name):
 
     assert report.status == 1
     assert "it has 3 numbers for each of 2 tokens" in report.answer[0]
+
+
+def test_the_table_of_functions():
+    """The page on conform says of every function what it gets, in each kind of model."""
+    page = (ROOT / "docs" / "conform.md").read_text(encoding="utf-8")
+    kinds = (PRESETS[name] for name in ("gpt2", "bert", "transformer"))
+    usual = {text for c in kinds for name, text in signatures(c).items() if name not in WHOLE}
+
+    assert [text for text in usual if f"`{text}`" not in page] == []
+    assert [name for name in WHOLE if f"`{name}" not in page] == []
