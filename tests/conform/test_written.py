@@ -93,7 +93,7 @@ def test_float32():
 
 
 def test_a_classifier():
-    """Algorithm 9c is a function of what the layers give; a whole classifier, given segments too, may return a batch."""
+    """Algorithm 9c is a function of what the layers give; a whole classifier may return a batch of one."""
 
     def whole(x, theta, s):
         return written.classification(written.encoded(x, theta, s), theta)[None]
@@ -213,7 +213,7 @@ def test_a_mask_that_is_taken_transposed(against):
 
 
 @pytest.mark.parametrize(("functions", "against", "says"), [
-    ({"EDTransformer": written.EDTransformer}, "bert", "this model has no line that EDTransformer computes"),
+    ({"EDTransformer": written.EDTransformer}, "bert", "Algorithm 9, has no line that EDTransformer computes"),
     ({"projection": written.projection}, "transformer", "no line that projection computes"),
     ({"classification": written.classification}, "bert", "no line that classification computes"),
     ({"embedding": lambda tokens, weights: 0}, "bert",
@@ -235,11 +235,13 @@ def test_functions_that_cannot_be_compared(functions, against, says):
 
 def test_a_function_that_is_not_called():
     """Beside functions that are compared, one of another model is named."""
-    report = conform(BERT | {"rms_norm": written.rms_norm}, "bert")
+    others = {"rms_norm": written.rms_norm, "DTransformer": lambda x: x}
+
+    report = conform(BERT | others, "bert")
 
     assert report.status == 0
     assert [n.says for n in report.notes if n.kind == "functions"] == [
-        "not called: this model has no line that rms_norm computes"
+        f"not called: this model has no line that {name} computes" for name in others
     ]
 
 
