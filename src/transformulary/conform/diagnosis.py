@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,7 @@ class Lockstep:
             str, set[bool]
         ] = {}  # "4.6", "4": a line, an algorithm -> whether it ran in a layer, or outside
         within = any("/" in path for path in seen)
+        self._ours: dict[str, Array] = {}  # line -> our value, where all are made of ours
         self._watch = Watch(self._compare, NAMES, inside=None if within else first_members)
         self.model.run(self._watch.algorithms, self.given)
 
@@ -114,6 +116,8 @@ class Lockstep:
             self._comparison.missed(path)
         if self.own:
             self._comparison.own(path, ours)
+            if is_line(path) and "t=" not in path:
+                self._ours[path] = matrix(ours)
             return ours
         if path not in self.seen:
             return ours
@@ -188,6 +192,8 @@ class Lockstep:
             found = None  # no mistake changes a shape
         elif self.order:
             found = self._of_another_order(path, ours, theirs)
+        elif self.own and (lines := self._gathered(path)):
+            found = self._of_several(path, lines, ours, theirs)
         elif inside or (not self.own and (gap or self._entered(path))):
             levels = (some for l in self._places(path) for some in (self._level(l), self._alone(l, path)))
             found = self._nonlocal(path, ours, theirs, levels)
@@ -200,6 +206,20 @@ class Lockstep:
         if found:
             return Finding(path, error, self.allowed(path), found.mistakes, found.remaining, found.alike, since=gap)
         return Finding(path, error, self.allowed(path), about=self._about(path, ours, theirs), since=gap)
+
+    def _gathered(self, path: str) -> list[Line]:
+        """The lines before this one that it makes one value of, vectors e: a function computes them with it."""
+        before = list(self.model.lines)[: self.model.lines.index(line_at(path))] if is_line(path) else []
+        return list(takewhile(lambda line: line.target == "e", reversed(before)))
+
+    def _of_several(self, path: str, lines: Sequence[Line], ours: Array, theirs: Array) -> Explanation | None:
+        """A function that computes several lines: their mistakes, all other lines being ours."""
+        names = {line.name for line in lines}
+        rest = {p: value for p, value in self._ours.items() if line_at(p).name not in names}
+        replay = Replay(path, rest, self.given, self.model.theta, self.model.config, {})
+        among = [*lines, line_at(path)]
+        acting = [m for m in (*self.known.mistakes, *self.known.alone) if any(acts_at(m, line) for line in among)]
+        return self._search(path, replay, ours, theirs, [[((m, 0),) for m in acting]], fitted=FITTED)
 
     def _again(self, on: Mapping[Mistake, int]) -> Array:
         """The line that is being computed, with some mistakes."""

@@ -242,21 +242,22 @@ class Hooks(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         function = node.func
         name = getattr(function, "id", "")
-        hooked = self.label and (name in notation.NAMED or name in self.source.numbers)
+        named, algorithm = (self.label and name in names for names in (notation.NAMED, self.source.numbers))
         chosen = self.label and isinstance(function, ast.Subscript) and _base(function) in self.source.tables
-        suffix = self._suffix(name if hooked else ast.unparse(function)) if hooked or chosen else ""
+        known = named or algorithm
+        suffix = self._suffix(name if known else ast.unparse(function)) if known or chosen else ""
         node.args = [self.visit(a) for a in node.args]
-        if hooked:
-            return _method("inside", ast.Constant(name + suffix), node)
-        if chosen and _base(function) in ("NORM", "ACTIVATION"):
+        if algorithm or (chosen and _base(function) in ("NORM", "ACTIVATION")):
             return _method("call", ast.Constant(suffix), function, *node.args)
-        return node
+        return _method("inside", ast.Constant(name + suffix), node) if named else node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         matrix = isinstance(node.op, ast.MatMult) and (_parameter(node.left) or _parameter(node.right))
         suffix = self._suffix(matrix) if matrix and self.label else ""
         node.left, node.right = self.visit(node.left), self.visit(node.right)
-        return _method("inside", ast.Constant(matrix + suffix), node) if matrix and self.label else node
+        if not (matrix and self.label):
+            return node
+        return _method("product", ast.Constant(matrix + suffix), node.left, node.right)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         """theta.W_e[:, x[t]] is the product of W_e with a unit vector."""

@@ -28,6 +28,7 @@ class Line:
     heads    what theta calls the parameters of its attention, "W_enc"
     norm     what a norm scales with and what it adds, ("gamma_1", "beta_1"); () for no norm
     members  whether it is a family, one vector per token
+    gathers  whether it puts such a family into one matrix
     """
 
     number: str
@@ -41,6 +42,7 @@ class Line:
     heads: str = ""
     norm: tuple[str, ...] = ()
     members: bool = False
+    gathers: bool = False
 
     @property
     def name(self) -> str:
@@ -105,6 +107,7 @@ def _said(target: str, text: str, bundle: str) -> dict[str, Any]:
     heads = re.search(r"theta\.(W\w*)\[l\]", bundle if attention and attention[3] == "W" else text)
     return {
         "adds": text.startswith(f"{target} + "), "members": text.startswith("["), "norm": norm.groups() if norm else (),
+        "gathers": text == "columns(e)",
         "asks": attention[1] + attention[2] if attention else "", "heads": heads[1] if attention and heads else "",
     }  # fmt: skip
 

@@ -76,6 +76,8 @@ class Watch:
     always    variants that hold throughout; those that are on change what they leave
     on        other ways to compute some lines: variant -> where it `holds`: a layer (from 1), 0 = everywhere
     given     path -> the value of a whole line that is known: it is not computed, and the hook does not see it
+    args      while the hook sees a result of an algorithm, a norm or an activation: what that was called with; or the
+              two sides of a product with a parameter matrix
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class Watch:
         self.hook, self.wanted = hook, inside
         self.on = {}
         self.given: Mapping[str, Any] = {}
+        self.args: tuple[Any, ...] = ()
         self.stack: list[tuple[Step, bool]] = []
         self.at = ("", 0)  # the line that is being computed, of the outermost algorithm or of a layer; and the layer
         self.frozen: dict[str, Any] | None = None  # path -> what the hook put there, while the hook looks away
@@ -149,11 +152,14 @@ class Watch:
             self.stack.pop()
             self.at = before
 
-    def again(self, on: Mapping[Any, int]) -> Any:
-        """From within the hook of a line: the value of that line computed again with these variants on as well."""
+    def again(self, on: Mapping[Any, int], replaced: Mapping[str, Any] | None = None) -> Any:
+        """From within the hook of a line: its value computed again, with these variants on as well.
+
+        replaced: path -> what stands in place of a value inside the line
+        """
         before, self.on = self.on, {**self.on, **on}
         try:
-            with self._constant({}):
+            with self._constant(dict(replaced or {})):
                 return self.computing[-1]()
         finally:
             self.on = before
@@ -185,8 +191,16 @@ class Watch:
         return self._pass(name, value)
 
     def call(self, suffix: str, function: Callable[..., Any], *args: Any) -> Any:
-        """A function from a table of choices, named by what it turned out to be."""
-        return self._pass(function.__name__ + suffix, function(*args))
+        """An algorithm, or a function from a table of choices, named by what it turned out to be."""
+        value = function(*args)
+        self.args = args
+        return self._pass(function.__name__ + suffix, value)
+
+    def product(self, name: str, left: Any, right: Any) -> Any:
+        """A product with a parameter matrix."""
+        value = left @ right
+        self.args = (left, right)
+        return self._pass(name, value)
 
     def _path(self, name: str) -> str:
         steps = self.stack

@@ -1,31 +1,41 @@
-"""A Python file of functions as a candidate: each is called with the oracle's own values at its line.
+"""A Python file of functions as a candidate: each is called with the oracle's own values where its algorithm runs.
 
-So no checkpoint is needed, and every function is judged alone.  The file says in one line how it holds its
-tokens, `TOKENS = "rows"` or "columns", and, if its functions want other arrays than NumPy's, what makes them:
-`ARRAY = torch.from_numpy`.  Matrices are (out, in) as in the paper and in `nn.Linear`; embeddings have a row per
-token where tokens are rows.
+So no checkpoint is needed, and every function is judged alone.  Which calls there are is found by running the oracle,
+whatever the architecture is.  The file says in one line how it holds its tokens, `TOKENS = "rows"` or "columns", and,
+if its functions want other arrays than NumPy's, what makes them: `ARRAY = torch.from_numpy`.  Matrices are (out, in)
+as in the paper and in `nn.Linear`; embeddings have a row per token where tokens are rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from transformulary.conform.candidates.attending import ATTENDING, ask_alone, output_of
-from transformulary.conform.candidates.candidate import Array, Candidate, array, most
+from transformulary.conform.candidates.attending import (
+    ATTENDING,
+    ask_alone,
+    ask_padded,
+    output_of,
+    takes_transposed,
+)
+from transformulary.conform.candidates.candidate import Array, Candidate, most
+from transformulary.conform.candidates.handed import all_weights, heads, on_top, one_head, one_mlp, vector
 from transformulary.conform.candidates.pytorch import check_signature, failing
-from transformulary.conform.candidates.returned import logits, unsteady
+from transformulary.conform.candidates.returned import columns, logits, probabilities, unsteady
 from transformulary.conform.dumps import precision_of
-from transformulary.conform.notes import Note
+from transformulary.conform.notes import DIFFERS, NOTE, Note
 from transformulary.errors import CandidateError
-from transformulary.oracle import Theta, softmax, watched
-from transformulary.oracle.path import parse
-from transformulary.oracle.theta import Zero
-from transformulary.paper import Config, DTransformerConfig
+from transformulary.oracle.components import ACTIVATION
+from transformulary.oracle.lines import Line, line_at
+from transformulary.oracle.path import Path, parse
+from transformulary.oracle.source import read
+from transformulary.oracle.watch import Watch
+from transformulary.oracle.whole import NUMBERS, Model, number_of
+from transformulary.paper import Config, Read, TwoStacks
 
 #: The functions that a file may have, and what each is called with.
 SIGNATURES = {
@@ -34,21 +44,43 @@ SIGNATURES = {
     "rms_norm": "rms_norm(X, gamma)",
     "attention": "attention(X, Z, weights, mask)",
     "mha": "mha(X, Z, weights, mask)",
+    "activation": "activation(X)",
     "mlp": "mlp(X, weights)",
     "rotate": "rotate(X)",
+    "projection": "projection(X, weights)",
     "unembedding": "unembedding(X, weights)",
+    "classification": "classification(X, weights)",
     "model": "model(tokens, weights)",
 }
+#: The name of a whole algorithm -> its number: a file may call its whole model so as well.
+WHOLE = {str(read().name(number)): number for number in NUMBERS.values()}
+#: The oracle's function -> the one that is called where it is.
+CALLED = {
+    "Attention": "attention", "MHAttention": "mha", "layer_norm": "layer_norm", "RMSnorm": "rms_norm",
+    "rotate": "rotate", **{function.__name__: "activation" for function in ACTIVATION.values()},
+}  # fmt: skip
+#: Functions that return logits, or probabilities.
+PROBABLE = ("unembedding", "classification")
+#: What tells the columns of one line from each other.
+MEMBERS = {"t", "t_x", "t_z"}
 Function = Callable[..., Any]
+
+
+def signatures(c: Config) -> dict[str, str]:
+    """What each function is called with, beside a model of this kind."""
+    context = "context, " if isinstance(c, TwoStacks) else ""
+    segments = ", segments" if getattr(c, "segments", 0) else ""
+    whole = {name: f"{name}({context}tokens, weights{segments})" for name in ("model", str(read().name(number_of(c))))}
+    return SIGNATURES | {"embedding": f"embedding(tokens, weights{segments})"} | whole
 
 
 @dataclass(frozen=True)
 class Functions:
-    """Functions by the names of `SIGNATURES`.
+    """Functions by the names of `SIGNATURES` and `WHOLE`.
 
     tokens  "rows" or "columns": how they hold tokens
     make    NumPy float64 -> the arrays that they want
-    output  what `model` and `unembedding` return: "logits" or "probabilities"
+    output  what `model`, `unembedding` and `classification` return: "logits" or "probabilities"
     """
 
     functions: Mapping[str, Function]
@@ -57,23 +89,22 @@ class Functions:
     output: str = ""
 
     def __post_init__(self) -> None:
-        if unknown := set(self.functions) - set(SIGNATURES):
-            raise CandidateError(f"{', '.join(sorted(unknown))}: a candidate has {', '.join(SIGNATURES.values())}.")
+        has = f"one or more of {', '.join(SIGNATURES.values())}, or {', '.join(WHOLE)}"
+        if unknown := set(self.functions) - {*SIGNATURES, *WHOLE}:
+            raise CandidateError(f"{', '.join(sorted(unknown))}: a candidate has {has}.")
         if not self.functions:
-            raise CandidateError(f"there is no function to compare; one or more of {', '.join(SIGNATURES.values())}.")
+            raise CandidateError(f"there is no function to compare; {has}.")
         if self.tokens not in ("rows", "columns"):
             raise CandidateError(f"TOKENS = {self.tokens!r}; it is 'rows' or 'columns'.")
         if self.output not in ("", "logits", "probabilities"):
             raise CandidateError(f"OUTPUT = {self.output!r}; it is 'logits' or 'probabilities'.")
-        for name, function in self.functions.items():
-            check_signature(function, SIGNATURES[name])
 
-    def call(self, name: str, *args: Any) -> Any:
-        """The raw result of one function, for arguments in the oracle's orientation."""
-        with failing(f"{SIGNATURES[name]}"):
-            result = self.functions[name](*map(self.given, args))
+    def call(self, usual: str, *args: Any) -> Any:
+        """The raw result of the function with this signature, for arguments in its orientation."""
+        with failing(usual):
+            result = self.functions[usual.partition("(")[0]](*map(self.given, args))
         if result is None:
-            raise CandidateError(f"{SIGNATURES[name]} returned nothing; it must return an array of numbers.")
+            raise CandidateError(f"{usual} returned nothing; it must return an array of numbers.")
         return result
 
     def given(self, value: Any) -> Any:
@@ -89,200 +120,210 @@ class Functions:
         return X.T if self.tokens == "rows" and X.ndim == 2 else X
 
 
-def run_functions(functions: Functions, config: Config, x: Sequence[int], theta: Theta, name: str) -> list[Candidate]:
-    """Call every function wherever the oracle has its line; candidates: the functions one by one, and `model`.
+def run_functions(functions: Functions, model: Model, x: Read, name: str) -> list[Candidate]:
+    """Call every function wherever the oracle runs its algorithm; candidates: the functions, and the whole models.
 
-    Raises CandidateError for a config that is none of a decoder.
+    Raises CandidateError where a function cannot be called, fails or returns no numbers, or none is of this model.
     """
-    if not isinstance(config, DTransformerConfig):
-        says = "against an encoder or encoder-decoder, a candidate is a PyTorch model or dumps"
-        raise CandidateError(f"{name}: functions are called with what a decoder has at their lines; {says}.")
-    calls = _Calls(functions, config, x, theta)
-    watched(calls.hook).DTransformer(list(x), theta, config)
-    found = (
-        [Candidate(name, calls.seen, most(calls.kinds.values()), calls.kinds, own=True, notes=tuple(calls.notes))]
-        if calls.seen
-        else []
-    )
-    if "model" in functions.functions:
-        found.append(_whole(functions, config, x, theta, name))
+    usual = signatures(model.config)
+    for known in functions.functions.keys() & usual.keys():
+        check_signature(functions.functions[known], usual[known])
+    calls = _Calls(functions, usual, model, x)
+    whole = [n for n in ("model", *WHOLE) if n in functions.functions and n in usual]
+    found = [*calls.candidates(name), *(_whole(functions, usual[n], model, x, name) for n in whole)]
+    unused = [n for n in functions.functions if n not in calls.called and n not in whole]
     if not found:
-        raise CandidateError(f"{name}: this model has no line that {', '.join(functions.functions)} computes.")
-    return found
+        of = f"this model, Algorithm {number_of(model.config)},"
+        raise CandidateError(f"{name}: {of} has no line that {', '.join(unused)} computes.")
+    notes = (Note("functions", NOTE, f"not called: this model has no line that {n} computes") for n in unused)
+    return [replace(found[0], notes=(*found[0].notes, *notes)), *found[1:]]
 
 
-def _whole(f: Functions, config: DTransformerConfig, x: Sequence[int], theta: Theta, name: str) -> Candidate:
+def _whole(f: Functions, usual: str, model: Model, x: Read, name: str) -> Candidate:
+    """What a whole model gives for what is read."""
+    sequences = ([list(x.z)] if isinstance(model.config, TwoStacks) else []) + [list(x.x)]
+    segments = [list(x.s)] if getattr(model.config, "segments", 0) else []
+
     def run() -> tuple[Array, str]:
-        result = logits(f.call("model", list(x), all_weights(theta, config, f)))
-        return _probabilities(f, _one(array(result, SIGNATURES["model"]))), precision_of(result)
+        result = logits(f.call(usual, *sequences, all_weights(model, f.turned), *segments))
+        numbers = columns(result, usual, f.tokens, 1 if model.gives == "classes" else 2)
+        shown = probabilities(numbers) if model.probable and f.output != "probabilities" else numbers
+        return shown, precision_of(result)
 
     P, precision = run()
-    return Candidate(name, {"10.11": P}, precision, notes=unsteady("model", P, run()[0], precision))
+    notes = unsteady(usual.partition("(")[0], P, run()[0], precision)
+    return Candidate(name, {model.output: P}, precision, notes=notes)
 
 
 class _Calls:
-    """The run of the oracle in which the functions are called, each with what its line has there."""
+    """The run of the oracle in which the functions are called, each with what its algorithm or line has there.
 
-    def __init__(self, f: Functions, c: DTransformerConfig, x: Sequence[int], theta: Theta) -> None:
-        self.f, self.c, self.x, self.theta = f, c, list(x), theta
-        self.seen: dict[str, Array] = {}
-        self.kinds: dict[str, str] = {}  # path -> the precision of its value
-        self.asked: set[str] = (
-            set()
-        )  # functions that were called twice, and those of attention asked about an empty row
+    seen    (path of a line -> its value with the result of a function in it, path -> the precision of that); a further
+            pair of tables where several functions compute the same line, or parts of it
+    called  the functions that were called
+    notes   what was found beside
+    """
+
+    def __init__(self, f: Functions, usual: Mapping[str, str], model: Model, x: Read) -> None:
+        self.f, self.usual, self.model, self.x = f, usual, model, x
+        self.seen: list[tuple[dict[str, Array], dict[str, str]]] = []
+        self.called: set[str] = set()
         self.notes: list[Note] = []
-        self.latest: dict[str, Array] = {}  # value of the oracle by line: "10.5", "10.6/5.2/4.1"
-        self.X: Array = np.zeros(0)  # the residual stream
+        self._asked: set[tuple[str, bool]] = set()  # functions of attention, and whether across two sequences
+        self._streams: dict[str, Array] = {}  # X and Z as they are
+        self._read: list[Array] = []  # what is multiplied by the matrices of the line that is computed
+        self._within: dict[str, list[_Call]] = {}  # line -> the calls in it
+        self._watch = Watch(self._hook)
+        model.run(self._watch.algorithms, x)
 
-    def hook(self, path: str, value: Any) -> Any:
-        step = parse(path)
-        at = {name: number - 1 for s in step.steps for name, number in s.indices}
-        line = "/".join(f"{s.number}.{s.label}" for s in step.steps)
-        if step.name or "t" in at:
+    def candidates(self, name: str) -> list[Candidate]:
+        """The functions: one candidate, and more where they compute the same line."""
+        notes = [tuple(self.notes), *[()] * len(self.seen)]
+        return [
+            Candidate(name, values, most(kinds.values()), kinds, own=True, notes=said)
+            for (values, kinds), said in zip(self.seen, notes, strict=False)
+        ]
+
+    def _hook(self, path: str, value: Any) -> Any:
+        where = parse(path)
+        outer = where.steps[:-1] if where.name else where.steps
+        if any(name in MEMBERS for step in outer for name, _ in step.indices):
+            return value  # one of the columns of a line, or what is computed within one
+        if where.name:
+            self._remember(where, _Call(path, value, self._watch.args))
             return value
-        kind = self.c.norm if line in NORMS else KINDS.get(line, "")
-        if kind in self.f.functions:
-            self._call(kind, path, line, at)
-        self.latest[line] = value
-        if line in ("10.3", "10.3a", "10.6", "10.8", "10.10"):
-            self.X = value
+        if calls := self._within.pop(path, []):
+            self._in_place(path, CALLED[parse(calls[0].path).name], calls)
+        if len(where.steps) == 1:
+            self._whole_line(path, line_at(path), where.layer - 1)
+            self._streams |= {stream: value for stream in (line_at(path).stream,) if stream}
+            self._read = []
         return value
 
-    def _call(self, kind: str, path: str, line: str, at: Mapping[str, int]) -> None:
-        args = getattr(self, f"_{kind}")(line, at)
-        value, self.kinds[path] = self._value(kind, args)
-        if kind not in self.asked:
-            self.asked.add(kind)
-            self.notes += unsteady(kind, value, self._value(kind, args)[0], self.kinds[path])
-            if kind in ATTENDING and value.shape[1:] == (len(self.x),) > (1,):
-                self.notes.append(self._ask_alone(kind, *args))
-        self.seen[path] = self.X + value if kind in ("mha", "mlp") and value.shape == self.X.shape else value
+    def _remember(self, where: Path, call: _Call) -> None:
+        *outer, last = where.steps
+        if CALLED.get(where.name) in self.f.functions:
+            whole = replace(last, indices=tuple(at for at in last.indices if at[0] not in MEMBERS))
+            self._within.setdefault(str(Path((*outer, whole))), []).append(call)
+        if where.name.startswith("W_") and not outer and len(call.args) == 2:
+            self._read.append(call.args[1])
+
+    def _in_place(self, path: str, kind: str, calls: Sequence[_Call]) -> None:
+        """A function that computes what an algorithm does within a line: the line with its result there."""
+        first = calls[0]
+        each = MEMBERS & {name for name, _ in parse(first.path).steps[-1].indices}
+        reads, gives = [call.args[0] for call in calls], [call.value for call in calls]
+        X, due = (np.stack(reads, 1), np.stack(gives, 1)) if each else (reads[0], gives[0])
+        args = self._arguments(kind, X, first.args[1:])
+        value, precision = self._result(kind, args)
+        if kind in ATTENDING:
+            self._ask(kind, X, first.args[1], args[2], args[3], value)
+        if value.shape == due.shape:
+            results = value.T if each else [value]
+            value = self._watch.again({}, {call.path: found for call, found in zip(calls, results, strict=True)})
+        self._place(path, value, precision)
+
+    def _arguments(self, kind: str, X: Array, more: Sequence[Any]) -> list[Any]:
+        """What a function gets that stands for an algorithm with these arguments."""
+        turned = self.f.turned
+        if kind in ATTENDING:
+            Z, W, rule = more[:3]
+            mask = np.asarray(rule(*np.indices((Z.shape[1], X.shape[1]))))
+            return [turned(X), turned(Z), one_head(W) if kind == "attention" else heads(W), turned(mask)]
+        if kind in ("layer_norm", "rms_norm"):
+            return [turned(X), more[0], vector(more[1], len(X))][: 3 if kind == "layer_norm" else 2]
+        return [turned(X)]
+
+    def _whole_line(self, path: str, line: Line, l: int) -> None:
+        """A function that computes all of a line, but for what it adds to."""
+        kind = _computes(line)
+        if kind not in self.f.functions:
+            return
+        value, precision = self._result(kind, self._given(kind, line, l))
+        X = self._streams.get(line.stream)
+        self._place(path, X + value if line.adds and X is not None and X.shape == value.shape else value, precision)
+
+    def _given(self, kind: str, line: Line, l: int) -> list[Any]:
+        if kind == "mlp":
+            return [self.f.turned(self._read[0]), one_mlp(self.model, line.layers, l)]
+        weights = SimpleNamespace(**on_top(self.model, self.f.turned, line.side))
+        if kind == "embedding":
+            segments = [list(self.x.s)] if getattr(self.model.config, "segments", 0) else []
+            return [list(getattr(self.x, line.side)), weights, *segments]
+        return [self.f.turned(self._streams["X"]), weights]
+
+    def _place(self, path: str, value: Array, precision: str) -> None:
+        free = next((tables for tables in self.seen if path not in tables[0]), None)
+        if free is None:
+            self.seen.append(free := ({}, {}))
+        free[0][path], free[1][path] = value, precision
+
+    def _result(self, kind: str, args: list[Any]) -> tuple[Array, str]:
+        """The result of a function, and its precision; the first time, whether it is the same once more."""
+        value, precision = self._value(kind, args)
+        if kind not in self.called:
+            self.called.add(kind)
+            self.notes += unsteady(kind, value, self._value(kind, args)[0], precision)
+        return value, precision
 
     def _value(self, kind: str, args: list[Any]) -> tuple[Array, str]:
         """The result of a function, tokens as columns, and its precision; what is to be said of it becomes a note."""
-        result, note = self.f.call(kind, *args), None
+        result, usual = self._called(kind, args), self.usual[kind]
         if kind in ATTENDING:
-            result, note = output_of(kind, result, len(self.x))
+            result, note = output_of(kind, result, {args[-1].shape, args[-1].shape[::-1]})
+            self._note(note)
+        value = columns(result, usual, self.f.tokens, 1 if kind == "classification" else 2)
+        probable = kind in PROBABLE and self.f.output != "probabilities"
+        return probabilities(value) if probable else value, precision_of(result)
+
+    def _called(self, kind: str, args: list[Any]) -> Any:
+        """What a function returns; attention from one sequence to another, also if it takes its mask transposed."""
+        try:
+            return self.f.call(self.usual[kind], *args)
+        except CandidateError as error:
+            *others, mask = args
+            if kind not in ATTENDING or mask.shape == mask.shape[::-1]:
+                raise
+            try:
+                result = self.f.call(self.usual[kind], *others, mask.T)
+            except CandidateError:
+                raise error from None
+            self._note(takes_transposed(kind, self.f.tokens))
+            return result
+
+    def _ask(self, kind: str, X: Array, Z: Array, weights: Any, mask: Array, value: Array) -> None:
+        """Of attention, once for self-attention and once across sequences: padding, and a query that sees nothing."""
+        turned, crosses = self.f.turned, X is not Z
+
+        def call(X: Array, Z: Array, weights: SimpleNamespace, mask: Array) -> Array:
+            return self._value(kind, [turned(X), turned(Z), weights, turned(mask)])[0]
+
+        if (kind, crosses) in self._asked or value.shape[1:] != X.shape[1:]:
+            return
+        self._asked.add((kind, crosses))
+        note = ask_padded(kind, call, X, Z, weights, self.f.tokens) if mask.all() and Z.shape[1] > 1 else None
+        self._note(note)
+        if not crosses and X.shape[1] > 1 and not (note and note.status == DIFFERS):
+            self._note(ask_alone(kind, lambda X, weights, mask: call(X, X, weights, mask), X, weights))
+
+    def _note(self, note: Note | None) -> None:
         if note and note not in self.notes:
             self.notes.append(note)
-        numbers = _one(array(result, SIGNATURES[kind]))
-        value = _probabilities(self.f, numbers) if kind == "unembedding" else self.f.turned(numbers)
-        return value, precision_of(result)
-
-    def _ask_alone(self, kind: str, X: Array, _: Array, weights: SimpleNamespace, __: Array) -> Note:
-        def call(X: Array, weights: SimpleNamespace, mask: Array) -> Array:
-            return self._value(kind, [self.f.turned(X), self.f.turned(X), weights, self.f.turned(mask)])[0]
-
-        return ask_alone(kind, call, self.f.turned(X), weights)
-
-    def _embedding(self, line: str, at: Mapping[str, int]) -> list[Any]:
-        return [self.x, all_weights(self.theta, self.c, self.f)]
-
-    def _layer_norm(self, line: str, at: Mapping[str, int]) -> list[Any]:
-        gamma, beta = (_at(getattr(self.theta, f"{name}{NORMS[line]}"), at) for name in ("gamma", "beta"))
-        return [self.f.turned(self.X), gamma, _full(beta, self.c.d_e)]
-
-    def _rms_norm(self, line: str, at: Mapping[str, int]) -> list[Any]:
-        return self._layer_norm(line, at)[:2]
-
-    def _mha(self, line: str, at: Mapping[str, int]) -> list[Any]:
-        X = self.f.turned(self.latest["10.5"])
-        return [X, X, attention_weights(self.theta.W[at["l"]], self.c), self._mask(at["l"])]
-
-    def _attention(self, line: str, at: Mapping[str, int]) -> list[Any]:
-        X, W, h = self.f.turned(self.latest["10.5"]), self.theta.W[at["l"]], at["h"]
-        return [X, X, one_head(W, h, h // (self.c.H // self.c.H_kv)), self._mask(at["l"])]
-
-    def _rotate(self, line: str, at: Mapping[str, int]) -> list[Any]:
-        return [self.f.turned(self.latest[line.replace("3a", "1").replace("3b", "2")])]
-
-    def _mlp(self, line: str, at: Mapping[str, int]) -> list[Any]:
-        return [self.f.turned(self.latest["10.7"]), mlp_weights(self.theta, self.c, at["l"])]
-
-    def _unembedding(self, line: str, at: Mapping[str, int]) -> list[Any]:
-        return [self.f.turned(self.X), all_weights(self.theta, self.c, self.f)]
-
-    def _mask(self, l: int) -> Array:
-        """True where a token may attend: a row per query where tokens are rows, a column where they are columns."""
-        t_z, t_x = np.indices((len(self.x), len(self.x)))
-        return self.f.turned(np.asarray(self.c.mask[l % len(self.c.mask)](t_z, t_x)))
 
 
-NORMS = {"10.5": "_1", "10.7": "_2", "10.10": ""}
-KINDS = {
-    "10.3": "embedding",
-    "10.6": "mha",
-    "10.6/5.2": "attention",
-    "10.6/5.2/4.3a": "rotate",
-    "10.6/5.2/4.3b": "rotate",
-    "10.8": "mlp",
-    "10.11": "unembedding",
-}
+@dataclass(frozen=True)
+class _Call:
+    """The value of a call within a line, by its path, and its arguments."""
+
+    path: str
+    value: Any
+    args: tuple[Any, ...]
 
 
-def one_head(W: Theta, h: int, g: int) -> SimpleNamespace:
-    """W_q, W_k (d_attn, d_e), W_v (d_mid, d_e) and b_q, b_k, b_v of one head; biases that the model lacks are 0."""
-    matrices = {f"W_{q}": getattr(W, f"W_{q}")[n] for q, n in (("q", h), ("k", g), ("v", g))}
-    biases = {f"b_{q}": _full(_at_index(getattr(W, f"b_{q}"), n), len(matrices[f"W_{q}"]))
-              for q, n in (("q", h), ("k", g), ("v", g))}  # fmt: skip
-    return SimpleNamespace(**matrices, **biases)
-
-
-def attention_weights(W: Theta, c: DTransformerConfig) -> SimpleNamespace:
-    """W_q (H d_attn, d_e), W_k, W_v: the heads one below the other; W_o (d_e, H d_mid); b_q, b_k, b_v, b_o; H, H_kv."""
-    matrices = {name: np.concatenate(getattr(W, name)) for name in ("W_q", "W_k", "W_v")}
-    biases = {}
-    for q in "qkv":
-        b = getattr(W, f"b_{q}")
-        biases[f"b_{q}"] = np.zeros(len(matrices[f"W_{q}"])) if isinstance(b, Zero) else np.concatenate(b)
-    return SimpleNamespace(**matrices, W_o=W.W_o, **biases, b_o=_full(W.b_o, c.d_e), H=c.H, H_kv=c.H_kv)
-
-
-def mlp_weights(theta: Theta, c: DTransformerConfig, l: int) -> SimpleNamespace:
-    """W_mlp1, W_mlp2 and their biases; of a gated MLP W_mlp3 and b_mlp3 as well."""
-    names = ("1", "2", "3") if c.mlp == "gated" else ("1", "2")
-    matrices = {f"W_mlp{k}": getattr(theta, f"W_mlp{k}")[l] for k in names}
-    biases = {f"b_mlp{k}": _full(_at_index(getattr(theta, f"b_mlp{k}"), l), len(matrices[f"W_mlp{k}"])) for k in names}
-    return SimpleNamespace(**matrices, **biases)
-
-
-def all_weights(theta: Theta, c: DTransformerConfig, f: Functions) -> SimpleNamespace:
-    """W_e, W_p, W_u, b_u, gamma, beta, and `layers`: gamma_1, beta_1, gamma_2, beta_2, attention's, the MLP's."""
-    layers = []
-    for l in range(c.L):
-        norms = {n: _full(_at_index(getattr(theta, n), l), c.d_e) for n in ("gamma_1", "beta_1", "gamma_2", "beta_2")}
-        layers.append(
-            SimpleNamespace(**norms, **vars(attention_weights(theta.W[l], c)), **vars(mlp_weights(theta, c, l)))
-        )
-    W_p = theta.W_p if c.positions == "learned" else None
-    return SimpleNamespace(
-        W_e=f.turned(theta.W_e), W_p=None if W_p is None else f.turned(W_p), layers=layers,
-        gamma=_full(theta.gamma, c.d_e), beta=_full(theta.beta, c.d_e),
-        W_u=theta.W_e.T if c.tied else theta.W_u, b_u=_full(theta.b_u, c.N_V),
-    )  # fmt: skip
-
-
-def _probabilities(f: Functions, numbers: Array) -> Array:
-    P = f.turned(numbers)
-    if f.output == "probabilities":
-        return P
-    with np.errstate(invalid="ignore"):
-        return np.asarray(softmax(P))
-
-
-def _at(value: Any, at: Mapping[str, int]) -> Any:
-    return _at_index(value, at.get("l", 0))
-
-
-def _at_index(value: Any, index: int) -> Any:
-    return value[index] if isinstance(value, list) else value
-
-
-def _full(b: Any, n: int) -> Array:
-    """A vector; zeros for one that the model lacks."""
-    return np.zeros(n) if isinstance(b, Zero) else np.asarray(b)
-
-
-def _one(numbers: Array) -> Array:
-    """Without a batch of one."""
-    return numbers[0] if numbers.ndim == 3 and len(numbers) == 1 else numbers
+def _computes(line: Line) -> str:
+    """The function that computes a whole line, or all but what is added; "" for none."""
+    if line.target in ("P", "p_C"):
+        return "unembedding" if line.target == "P" else "classification"
+    if line.asks or line.norm or not line.stream:
+        return ""
+    return "embedding" if line.gathers else "mlp" if line.adds else "projection"

@@ -20,7 +20,7 @@ from transformulary.conform.allowance import UNIT
 from transformulary.conform.candidates.batches import check_batches
 from transformulary.conform.candidates.candidate import Candidate, array, lowest, most
 from transformulary.conform.candidates.decoding import check_decoding
-from transformulary.conform.candidates.functions import SIGNATURES, Functions, run_functions
+from transformulary.conform.candidates.functions import SIGNATURES, WHOLE, Functions, run_functions
 from transformulary.conform.candidates.given import given_values, largest
 from transformulary.conform.candidates.places import Table, make_table
 from transformulary.conform.candidates.pytorch import check_signature, failing, watch_model
@@ -62,7 +62,7 @@ def candidates_of(
     if isinstance(what, nn.Module):
         return [_watched(what, ref, x, table, "", decoding)]
     if isinstance(what, Functions):
-        return run_functions(what, ref.config, x.x, ref.theta, "functions")
+        return run_functions(what, ref.whole, x, "functions")
     if isinstance(what, Mapping):
         return candidates_of(Functions(what), ref, x)
     if str(what) in LIBRARIES:
@@ -145,7 +145,7 @@ def _decoding(
 def _python(path: Path, ref: Reference, x: Read, text: str, table: Table | None, decoding: bool) -> list[Candidate]:
     """A Python file: with `load(folder)`, a PyTorch model; else functions."""
     module = import_file(path)
-    own = {name: getattr(module, name) for name in SIGNATURES if callable(getattr(module, name, None))}
+    own = {name: getattr(module, name) for name in (*SIGNATURES, *WHOLE) if callable(getattr(module, name, None))}
     ids = _ids(module, text)
     if load := getattr(module, "load", None):
         model = of_folder(ref, load)
@@ -153,11 +153,11 @@ def _python(path: Path, ref: Reference, x: Read, text: str, table: Table | None,
         return [_watched(model, ref, x, table, path.stem, decoding, ids, getattr(module, "decode", None))]
     if not own:
         has = ", ".join(name for name, value in vars(module).items() if isfunction(value)) or "no function"
-        known = ", ".join(SIGNATURES.values())
+        known = ", ".join((*SIGNATURES.values(), *WHOLE))
         raise CandidateError(f"{path} has {has}; what can be compared is {known}, or load(folder) -> a PyTorch model.")
     says = {"tokens": "TOKENS", "make": "ARRAY", "output": "OUTPUT"}
     said = {ours: getattr(module, name) for ours, name in says.items() if hasattr(module, name)}
-    found = run_functions(Functions(own, **said), ref.config, x.x, ref.theta, path.stem)
+    found = run_functions(Functions(own, **said), ref.whole, x, path.stem)
     return [replace(found[0], x=ids), *found[1:]]
 
 
@@ -175,7 +175,7 @@ def _table(module: ModuleType, path: Path) -> Table | None:
     return make_table(found, str(path)) if "places" in found else None
 
 
-#: What a file may have beside the functions of `SIGNATURES`.
+#: What a file may have beside functions to compare.
 CALLED = ("load(folder)", "tokenize(text)", "decode(model, pieces)")
 
 
