@@ -10,27 +10,11 @@ from html import escape
 from typing import Any
 
 from transformulary.paper.meanings import MEANINGS
-from transformulary.paper.symbols import APPENDIX, BOXES, OURS, PRACTICE, SYMBOLS, Symbol
+from transformulary.paper.symbols import GROUPS, SYMBOLS, Symbol
 from transformulary.pseudocode.boxes import SETS
 from transformulary.pseudocode.mathml import mathml
 from transformulary.pseudocode.nodes import Box, Fence, Frac, Infix, Node, Num, Power, Sym, Words
 
-#: Symbols that are not in the tables: sets, and names that only formulas use.
-OTHERS = {
-    "reals": "the real numbers; with a size above, arrays of that shape",
-    "naturals": "the whole numbers from 1",
-    "integers": "the whole numbers",
-    "inf": "infinity",
-    "P_hat": "what the model takes for P, by its parameters theta",
-    "t_prime": "place of the token that asks: the mask's column",
-    "e_": "the vectors of the context",
-    "q_hat": "the query or key after its rotation",
-    "r": "vector that stands for a distance",
-    "delta": "a distance: how many tokens back",
-    "a": "the first half of the result, a number for each frequency",
-    "b": "the second half of the result, a number for each frequency",
-    "pi": "the circle's number",
-}
 _V = Sym("vocabulary")
 #: Sets of the tables as formulas, by their spelling there.
 SPACES: dict[str, Node] = {
@@ -72,7 +56,7 @@ def printed(tree: Any) -> Iterator[str]:
 
 def meaning(name: str, number: str = "") -> str:
     """What a symbol means, in Algorithm `number`; "" where nobody has said."""
-    told = MEANINGS.get((number, name)) or OTHERS.get(name)
+    told = MEANINGS.get((number, name))
     return told or (SYMBOLS[name].meaning if name in SYMBOLS else "")
 
 
@@ -155,13 +139,7 @@ def _size(word: str) -> Node:
 
 def page() -> str:
     """Every symbol, searchable under everybody's names for it."""
-    tables = {
-        "The paper's list of notation": APPENDIX,
-        "Only in its algorithms": BOXES,
-        "Added by models": OURS,
-        "Of training and inference": PRACTICE,
-    }
-    parts = [f'<h2 id="{title.split()[0].lower()}">{title}</h2>{_table(rows)}' for title, rows in tables.items()]
+    parts = [f'<h2 id="{title.split()[0].lower()}">{title}</h2>{_table(rows)}' for title, rows in GROUPS.items()]
     return f"""<h1>Symbols</h1>
 <p>A symbol is spelled as its LaTeX command without backslash and braces. <code>transformulary symbols NAME</code> finds
 one by anybody's name for it: <code>symbols hidden_size</code> is <code>d_e</code>.</p>
