@@ -63,7 +63,20 @@ def meaning(name: str, number: str = "") -> str:
 def legend(number: str, box: Box, others: Any = ()) -> str:
     """A list of the symbols of a box, and of other trees; what a symbol's hover shows is its entry here."""
     names = [name for name in dict.fromkeys(printed((box, others))) if meaning(name, number)]
-    return f'<dl class="legend">{"".join(_entry(name, number, stated(box)) for name in names)}</dl>'
+    return _list(_entry(name, number, stated(box)) for name in names)
+
+
+def legend_of(parts: Iterable[tuple[str, Any]]) -> str:
+    """The same for a page of several algorithms, (number, tree) each: what a symbol is, and what else it is in one."""
+    pairs = dict.fromkeys((number, name) for number, tree in parts for name in printed(tree))
+    own = [pair for pair in pairs if pair in MEANINGS]
+    names = dict.fromkeys(name for number, name in pairs if (number, name) not in own)
+    entries = [_entry(name, "", {}) for name in names if meaning(name)]
+    return _list((*entries, *(_entry(name, number, {}, f"{number}-") for number, name in own)))
+
+
+def _list(entries: Iterable[str]) -> str:
+    return f'<dl class="legend">{"".join(entries)}</dl>'
 
 
 def stated(box: Box) -> dict[str, Infix]:
@@ -84,10 +97,12 @@ def stated(box: Box) -> dict[str, Infix]:
     return found
 
 
-def _entry(name: str, number: str, stated: dict[str, Infix]) -> str:
+def _entry(name: str, number: str, stated: dict[str, Infix], prefix: str = "") -> str:
+    """One row; the prefix, "6-", is of a page on which the symbol has another meaning outside Algorithm 6."""
     symbol = SYMBOLS.get(name) if (number, name) not in MEANINGS else None
     space = shown(stated[name]) if name in stated else _usual(symbol)
-    return f'<div id="symbol-{name}">{_said(name, mathml(Sym(name)), meaning(name, number), space, symbol)}</div>'
+    told = f"in Algorithm {number}: " * bool(prefix) + meaning(name, number)
+    return f'<div id="symbol-{prefix}{name}">{_said(name, mathml(Sym(name)), told, space, symbol)}</div>'
 
 
 def shown(member: Infix) -> str:

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from website import algorithms, symbols
+from website import algorithms, models, symbols
 
 from transformulary.cli import main
 from transformulary.oracle.source import read
@@ -71,3 +71,44 @@ def test_symbols_finds_it(printed, name, capsys):
 def test_what_is_no_index_is_no_symbol(name):
     """Only an index that is made of symbols is taken for one."""
     assert () == called(name)
+
+
+def unexplained(page):
+    """The symbols of a page, (algorithm, name), that have no entry on it, as its script looks them up."""
+    entries = set(re.findall(r'id="symbol-([^"]+)"', page))
+    own = r'<figure[^>]* data-algorithm="(\w+)">(.*?)</figure>'
+    inside = [(number, name) for number, part in re.findall(own, page, re.DOTALL) for name in marked(part)]
+    outside = [("", name) for name in marked(re.sub(own, "", page, flags=re.DOTALL))]
+    return {(number, name) for number, name in inside + outside if not {name, f"{number}-{name}"} & entries}
+
+
+def marked(part):
+    """The names of the symbols that a part of a page marks, but for those in its own list."""
+    return re.findall(r'data-symbol="(\w+)"', re.sub(r"<dl.*?</dl>", "", part, flags=re.DOTALL))
+
+
+@pytest.mark.parametrize("family", models.published(), ids=lambda family: family.name)
+def test_a_model_s_page_explains_what_it_marks(family):
+    """Every symbol of the lines that differ and of the whole has its entry, and another meaning in one algorithm."""
+    page = models.page(family)
+
+    assert unexplained(page) == set()
+    assert len(marked(page)) > 100
+
+
+@pytest.mark.parametrize("number", ["4", "8", "9", "10", "14"])
+def test_an_algorithm_s_page_explains_what_it_marks(number):
+    """The lines that published models and practice add, too: s of BERT's line 2a."""
+    page = algorithms.page(number)
+
+    assert unexplained(page) == set()
+    assert ('id="symbol-s"' in page) == (number == "9")
+
+
+def test_a_letter_with_two_meanings_has_both():
+    """v is the variance in Algorithm 6, and nothing else on GPT-2's page."""
+    (family,) = (one for one in models.published() if one.name == "gpt2")
+
+    entries = dict(re.findall(r'id="symbol-(\w+-)?v".*?<dd>(.*?)<', models.page(family)))
+
+    assert {"6-": "in Algorithm 6: variance of the elements of one vector "} == entries

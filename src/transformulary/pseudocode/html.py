@@ -92,7 +92,7 @@ def box(b: Box) -> str:
     caption = f"<figcaption><b>Algorithm {b.number}:</b> {mathml(b.title)}, {credit}</figcaption>"
     inside = [caption, '<div class="head">', *head, "</div>", *map(numbered, b.lines)]
     part = f"-{b.part}" * bool(b.part)
-    return "\n".join([f'<figure id="algorithm-{b.number}{part}">', *inside, "</figure>"])
+    return "\n".join([f'<figure id="algorithm-{b.number}{part}" data-algorithm="{b.number}">', *inside, "</figure>"])
 
 
 def _section(heading: str, rows: tuple[Line, ...]) -> Iterator[str]:
@@ -188,9 +188,8 @@ def _difference(x: Difference) -> str:
     more = '<p class="more">⋮</p>'
     runs = f"\n{more}\n".join("\n".join(_sides(run, numbered)) for run in x.runs)
     titles = "\n".join(_sides([x.titles], lambda title, kind: f'<p class="{kind}"><b>{line(title)}</b></p>'))
-    return (
-        f'<figure>\n<figcaption class="sides">\n{titles}\n</figcaption>\n<div class="sides">\n{runs}\n</div>\n</figure>'
-    )
+    caption = f'<figcaption class="sides">\n{titles}\n</figcaption>'
+    return f'<figure data-algorithm="{x.number}">\n{caption}\n<div class="sides">\n{runs}\n</div>\n</figure>'
 
 
 def _sides(pairs: Iterable[Pair], shown: Callable[[Line, str], str]) -> Iterator[str]:
