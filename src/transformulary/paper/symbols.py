@@ -303,14 +303,14 @@ corrupted   \r{corrupted}       =   -                the token that stands in th
 matrices    \r{matrices}        =   -                parameters with 0 in place of what does not shrink
 embeddings  \r{embeddings}      =   -                a gradient with 0 in place of all but the embeddings
 length      \r{length}          =   -                how many tokens a sequence has
-exp         \exp                =   -                the exponential function
-log         \log                =   -                the natural logarithm
-sin         \sin                =   -                the sine
-cos         \cos                =   -                the cosine
-tanh        \tanh               =   -                the hyperbolic tangent
+exp         \r{exp}                =   -                the exponential function
+log         \r{log}                =   -                the natural logarithm
+sin         \r{sin}                =   -                the sine
+cos         \r{cos}                =   -                the cosine
+tanh        \r{tanh}               =   -                the hyperbolic tangent
 erf         \r{erf}             =   -                the error function
-min         \min                =   -                the smaller of two numbers
-max         \max                =   -                the larger of two numbers
+min         \r{min}                =   -                the smaller of two numbers
+max         \r{max}                =   -                the larger of two numbers
 ceil        \r{ceil}            =   -                the least whole number that is not smaller
 """)
 
