@@ -34,6 +34,10 @@ STYLE = """\
 .pseudocode .words { padding-left: calc(2em + var(--depth, 0) * 1.5em); text-indent: -2em; min-width: 0; }
 .pseudocode math { font-family: "Latin Modern Math", "STIX Two Math", "Cambria Math", math;
   math-style: normal; text-indent: 0; padding-block: .2em; }
+math .leans { padding-right: .2em; }
+math .leans-less { padding-right: .1em; }
+math mrow.leans { padding: 0 0 0 .28em; }
+math mrow.leans-less { padding: 0 0 0 .14em; }
 .pseudocode .credit, .pseudocode footer, .pseudocode i { color: var(--faint); }
 .pseudocode a { color: inherit; }
 .pseudocode pre { white-space: pre-wrap; font-size: .8rem; }
