@@ -108,7 +108,21 @@ def presets_notes() -> str:
     return "\n".join(map(item, families().values()))
 
 
-PARTS = {"algorithms": algorithms_table, "presets": presets_table, "preset_notes": presets_notes}
+def needed_table() -> str:
+    """The keys that a config.json of each published format cannot do without."""
+    from transformulary.formats import FORMATS
+
+    rows = [form for form in FORMATS if not form.model_type.startswith("transformulary")]
+    lines = [f"| {form.model_type} | {', '.join(f'`{name}`' for name in form.needed)} |" for form in rows]
+    return "\n".join(["| `model_type` | needed |", "|---|---|", *lines])
+
+
+PARTS = {
+    "algorithms": algorithms_table,
+    "needed": needed_table,
+    "presets": presets_table,
+    "preset_notes": presets_notes,
+}
 
 
 def generated(text: str) -> str:

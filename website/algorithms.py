@@ -15,7 +15,7 @@ from transformulary.oracle.rulings import DOMAINS
 from transformulary.oracle.source import read
 from transformulary.paper.practice import Inference, Practice, Training
 from transformulary.pseudocode import html, numbers, render
-from transformulary.pseudocode.nodes import Box, Line
+from transformulary.pseudocode.nodes import Box, Line, Sym
 from website import ROOT, documents, models, source, symbols, values
 from website.example import CHOICES, Example, example
 
@@ -67,15 +67,16 @@ def page(number: str) -> str:
     changed = models.changes(number, name(number))
     shown = {line.label: line for line in (*practised(number), *box.lines) if line.label}
     labels = sorted(read().lines(number), key=_order)
-    more = (*practised(number), *(line for forms in changed.values() for line in forms))
+    lines = [_line(number, label, shown.get(label), changed.get(label, {}), run) for label in labels]
+    marked = tuple(Sym(name) for name in re.findall(r'data-symbol="(\w+)"', "".join(lines)))
     parts = [
         f'<h1>{title(number)}</h1><p class="lead">{prose(summary(number))}.</p>',
         f'<div class="pseudocode">{_linked(html.box(box), labels)}</div>',
         _users(number),
         f'<details class="symbols" open><summary><h2 id="symbols">Symbols</h2></summary>'
-        f"{symbols.legend(number, box, more)}</details>",
+        f"{symbols.legend(number, box, marked)}</details>",
         f'<h2 id="lines">Line by line</h2>{_introduction(number)}',
-        *(_line(number, label, shown.get(label), changed.get(label, {}), run) for label in labels),
+        *lines,
         f"""<h2 id="example">The example</h2>
 <p>The values above are what this program computes. Ids, and the indices in arrays, count from 0; a path counts from 1
 (<a href="/values.html">any value of any line</a>).</p>"""

@@ -11,8 +11,10 @@ from transformulary.paper.presets import Family, families, preset, presets
 from transformulary.pseudocode import html
 from transformulary.pseudocode.boxes import box, papers_lines
 from transformulary.pseudocode.describe import describe, diff
-from transformulary.pseudocode.nodes import Box, Line
+from transformulary.pseudocode.diff import Diff
+from transformulary.pseudocode.nodes import Box, Document, Line
 from transformulary.pseudocode.specialise import ROOTS, Program
+from website import symbols
 
 #: The families that are the paper's own architectures.
 PAPERS = {"8": "paper-8", "9": "paper-9", "10": "paper"}
@@ -70,8 +72,11 @@ def page(family: Family) -> str:
     """One family: what it changes, its pseudocode, its sizes."""
     config = preset(family.name).config
     paper = PAPERS[ROOTS[type(config)]]
-    changed = html.fragment(diff(preset(paper).config, config, names=(paper, family.name)).what)
-    whole = html.fragment(describe(config, name=next(family.presets()).name).what)
+    changed = diff(preset(paper).config, config, names=(paper, family.name)).what
+    whole = describe(config, name=next(family.presets()).name).what
+    assert isinstance(changed, Diff)
+    assert isinstance(whole, Document)
+    parts = [*((x.number, x) for x in (*whole.boxes, *changed.differences)), ("", (whole.where, changed.where))]
     notes = [family.note, *(f"{size}: {note}" for size, note in family.notes.items())]
     sizes = ", ".join(f"<code>{p.name}</code>" for p in family.presets())
     return f"""<h1>{escape(title(family))}</h1>
@@ -80,6 +85,8 @@ def page(family: Family) -> str:
 <code>transformulary describe {family.name}</code> and <code>transformulary diff {paper} {family.name}</code>.</p>
 <h2 id="changes">What it changes</h2>
 <p>Beside the paper's Algorithm {ROOTS[type(config)]}; sizes do not count.</p>
-{changed}
+{html.fragment(changed)}
 <h2 id="pseudocode">The whole</h2>
-{whole}"""
+{html.fragment(whole)}
+<details class="symbols" open><summary><h2 id="symbols">Symbols</h2></summary>
+{symbols.legend_of(parts)}</details>"""

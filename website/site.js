@@ -128,14 +128,20 @@ Object.assign(tip, { id: "tip", role: "tooltip", hidden: true });
 document.body.append(tip);
 let shown = null;
 
+// What is said of a symbol: in its algorithm, if it means something of its own there.
+function said(element) {
+  const name = element.dataset.symbol, at = element.closest("[data-algorithm]")?.dataset.algorithm;
+  return document.getElementById(`symbol-${at}-${name}`) ?? document.getElementById(`symbol-${name}`);
+}
+
 function explain(element) {
   if (element === shown) return;
   shown?.classList.remove("shown");
-  shown = element && document.getElementById(`symbol-${element.dataset.symbol}`) ? element : null;
+  shown = element && said(element) ? element : null;
   tip.hidden = !shown;
   if (!shown) return;
   shown.classList.add("shown");
-  tip.replaceChildren(...document.getElementById(`symbol-${shown.dataset.symbol}`).cloneNode(true).childNodes);
+  tip.replaceChildren(...said(shown).cloneNode(true).childNodes);
   const box = shown.getBoundingClientRect(), left = Math.min(box.left, document.documentElement.clientWidth - tip.offsetWidth - 12);
   const above = box.bottom + tip.offsetHeight + 10 > innerHeight;
   tip.style.left = `${Math.max(12, left) + scrollX}px`;

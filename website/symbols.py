@@ -10,27 +10,11 @@ from html import escape
 from typing import Any
 
 from transformulary.paper.meanings import MEANINGS
-from transformulary.paper.symbols import APPENDIX, BOXES, OURS, PRACTICE, SYMBOLS, Symbol
+from transformulary.paper.symbols import GROUPS, SYMBOLS, Symbol
 from transformulary.pseudocode.boxes import SETS
 from transformulary.pseudocode.mathml import mathml
 from transformulary.pseudocode.nodes import Box, Fence, Frac, Infix, Node, Num, Power, Sym, Words
 
-#: Symbols that are not in the tables: sets, and names that only formulas use.
-OTHERS = {
-    "reals": "the real numbers; with a size above, arrays of that shape",
-    "naturals": "the whole numbers from 1",
-    "integers": "the whole numbers",
-    "inf": "infinity",
-    "P_hat": "what the model takes for P, by its parameters theta",
-    "t_prime": "place of the token that asks: the mask's column",
-    "e_": "the vectors of the context",
-    "q_hat": "the query or key after its rotation",
-    "r": "vector that stands for a distance",
-    "delta": "a distance: how many tokens back",
-    "a": "the first half of the result, a number for each frequency",
-    "b": "the second half of the result, a number for each frequency",
-    "pi": "the circle's number",
-}
 _V = Sym("vocabulary")
 #: Sets of the tables as formulas, by their spelling there.
 SPACES: dict[str, Node] = {
@@ -72,14 +56,27 @@ def printed(tree: Any) -> Iterator[str]:
 
 def meaning(name: str, number: str = "") -> str:
     """What a symbol means, in Algorithm `number`; "" where nobody has said."""
-    told = MEANINGS.get((number, name)) or OTHERS.get(name)
+    told = MEANINGS.get((number, name))
     return told or (SYMBOLS[name].meaning if name in SYMBOLS else "")
 
 
 def legend(number: str, box: Box, others: Any = ()) -> str:
     """A list of the symbols of a box, and of other trees; what a symbol's hover shows is its entry here."""
     names = [name for name in dict.fromkeys(printed((box, others))) if meaning(name, number)]
-    return f'<dl class="legend">{"".join(_entry(name, number, stated(box)) for name in names)}</dl>'
+    return _list(_entry(name, number, stated(box)) for name in names)
+
+
+def legend_of(parts: Iterable[tuple[str, Any]]) -> str:
+    """The same for a page of several algorithms, (number, tree) each: what a symbol is, and what else it is in one."""
+    pairs = dict.fromkeys((number, name) for number, tree in parts for name in printed(tree))
+    own = [pair for pair in pairs if pair in MEANINGS]
+    names = dict.fromkeys(name for number, name in pairs if (number, name) not in own)
+    entries = [_entry(name, "", {}) for name in names if meaning(name)]
+    return _list((*entries, *(_entry(name, number, {}, f"{number}-") for number, name in own)))
+
+
+def _list(entries: Iterable[str]) -> str:
+    return f'<dl class="legend">{"".join(entries)}</dl>'
 
 
 def stated(box: Box) -> dict[str, Infix]:
@@ -100,10 +97,12 @@ def stated(box: Box) -> dict[str, Infix]:
     return found
 
 
-def _entry(name: str, number: str, stated: dict[str, Infix]) -> str:
+def _entry(name: str, number: str, stated: dict[str, Infix], prefix: str = "") -> str:
+    """One row; the prefix, "6-", is of a page on which the symbol has another meaning outside Algorithm 6."""
     symbol = SYMBOLS.get(name) if (number, name) not in MEANINGS else None
     space = shown(stated[name]) if name in stated else _usual(symbol)
-    return f'<div id="symbol-{name}">{_said(name, mathml(Sym(name)), meaning(name, number), space, symbol)}</div>'
+    told = f"in Algorithm {number}: " * bool(prefix) + meaning(name, number)
+    return f'<div id="symbol-{prefix}{name}">{_said(name, mathml(Sym(name)), told, space, symbol)}</div>'
 
 
 def shown(member: Infix) -> str:
@@ -155,13 +154,7 @@ def _size(word: str) -> Node:
 
 def page() -> str:
     """Every symbol, searchable under everybody's names for it."""
-    tables = {
-        "The paper's list of notation": APPENDIX,
-        "Only in its algorithms": BOXES,
-        "Added by models": OURS,
-        "Of training and inference": PRACTICE,
-    }
-    parts = [f'<h2 id="{title.split()[0].lower()}">{title}</h2>{_table(rows)}' for title, rows in tables.items()]
+    parts = [f'<h2 id="{title.split()[0].lower()}">{title}</h2>{_table(rows)}' for title, rows in GROUPS.items()]
     return f"""<h1>Symbols</h1>
 <p>A symbol is spelled as its LaTeX command without backslash and braces. <code>transformulary symbols NAME</code> finds
 one by anybody's name for it: <code>symbols hidden_size</code> is <code>d_e</code>.</p>

@@ -58,8 +58,8 @@ class Named:
         """What a page says of it beside what it is and costs."""
         if not self.assumed:
             return ()
-        shown = ((key, "[…]" if isinstance(value, list) else json.dumps(value)) for key, value in self.assumed.items())
-        return (f"Not in the file, so as its library has it: {', '.join(f'{key} = {value}' for key, value in shown)}.",)
+        shown = ", ".join(f"{key} = {json.dumps(value)}" for key, value in self.assumed.items())
+        return (f"Not in the file, so as its library has it: {shown}.",)
 
     @property
     def sized(self) -> bool:

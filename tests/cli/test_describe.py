@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from formats.least import LEAST
 from nn.models import config, model
 from transformulary import __version__
 from transformulary.cli import main
@@ -125,7 +126,7 @@ def test_a_folder_and_its_config(tmp_path, said):
 def test_a_path_comes_first(tmp_path, monkeypatch, said):
     """A file called gpt2 is that file; without it, gpt2 is the architecture."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "gpt2").write_text(json.dumps({"model_type": "gpt2", "n_layer": 1}))
+    (tmp_path / "gpt2").write_text(json.dumps(LEAST["gpt2"] | {"n_layer": 1}))
 
     one = number_of_parameters(replace(preset("gpt2").config, L=1))
     assert said("describe", "gpt2")[1].startswith(f"gpt2\n{one:,} parameters\n")
@@ -137,8 +138,9 @@ def test_a_path_comes_first(tmp_path, monkeypatch, said):
     [
         (None, "no model is called 'config.json'. `transformulary presets` lists them all.\n"),
         ("[1", "config.json is not JSON (Expecting ',' delimiter: line 1 column 3 (char 2)).\n"),
-        (json.dumps({"model_type": "gpt2", "n_embd": "x" * 10**6}), "d_e = 'xxx"),
-        (json.dumps({"model_type": "gpt2", "new\n\x1b[31m": [1]}), "config.json: new \\x1b[31m = [1] has no rule"),
+        ('{"model_type": "llama"}', "config.json: missing or null: vocab_size, hidden_size, intermediate_size, num_h"),
+        (json.dumps(LEAST["gpt2"] | {"n_embd": "x" * 10**6}), "d_e = 'xxx"),
+        (json.dumps(LEAST["gpt2"] | {"new\n\x1b[31m": [1]}), "config.json: new \\x1b[31m = [1] has no rule"),
     ],
 )
 def test_bad_input(verb, content, message, tmp_path, monkeypatch, said):
@@ -210,11 +212,15 @@ def test_colour_in_a_terminal(environment, colour, monkeypatch):
 
 def test_what_a_file_does_not_say(tmp_path, said):
     """The head names the keys that a config.json lacks, and their defaults; so does --json."""
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2", "n_layer": 3, "vocab_size": 9}))
+    (tmp_path / "config.json").write_text(json.dumps(LEAST["gpt_neo"] | {"window_size": 9}))
 
     words = " ".join(said("describe", tmp_path / "config.json")[1].split())
     found = json.loads(said("describe", tmp_path / "config.json", "--json")[1])
 
-    assert "Not in the file, so as its library has it: n_positions = 1024, n_embd = 768, n_head = 12, " in words
-    assert 12 == found["assumed"]["n_head"]
-    assert not {"n_layer", "vocab_size"} & found["assumed"].keys()
+    assert (
+        "Not in the file, so as its library has it: intermediate_size = 8192, activation_function = "
+        '"gelu_new", layer_norm_epsilon = 1e-05, tie_word_embeddings = true, '
+        'attention_types = [[["global", "local"], 12]].'
+    ) in words
+    assert 8192 == found["assumed"]["intermediate_size"]
+    assert not {"num_layers", "vocab_size", "window_size"} & found["assumed"].keys()

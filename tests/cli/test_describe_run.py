@@ -12,6 +12,7 @@ import safetensors.torch
 import torch
 from safetensors import safe_open
 
+from formats.least import LEAST
 from oracle.test_practice import TorchChance
 from pseudocode import print_reader
 from pseudocode.page_reader import Book
@@ -351,7 +352,7 @@ def test_what_other_versions_wrote(changes, words, folder, said, tmp_path):
 
 def test_what_was_not_trained_here(said, tmp_path, folder):
     """Without a training state there is no run; and symbols are no numbers."""
-    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    (tmp_path / "config.json").write_text(json.dumps(LEAST["gpt2"]))
 
     assert "no run of `transformulary train` is recorded there" in said("describe", tmp_path, "--run")[2]
     assert "no run of `transformulary train` is recorded there" in said("describe", "gpt2-small", "--run")[2]

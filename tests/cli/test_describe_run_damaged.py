@@ -11,6 +11,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save
 
+from formats.least import LEAST
 from transformulary.cli import main
 from transformulary.cli._runs import run_of
 from transformulary.errors import CheckpointError, UserError
@@ -172,7 +173,7 @@ def test_a_byte_that_was_changed(read, opened, forged):
 def test_files_that_do_not_belong_together(trained, tmp_path, capsys):
     """A folder with another model's config.json, and a file where a folder is meant, are one line."""
     shutil.copytree(trained, tmp_path / "out")
-    (tmp_path / "out" / "config.json").write_text('{"model_type": "gpt2"}')
+    (tmp_path / "out" / "config.json").write_text(json.dumps(LEAST["gpt2"]))
 
     statuses = [main(["describe", str(trained.parent / name), "--run"]) for name in ("out/config.json", "a.txt")]
     statuses.append(main(["describe", str(tmp_path / "out"), "--run"]))

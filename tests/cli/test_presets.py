@@ -67,7 +67,7 @@ def test_a_symbol_as_json(capsys):
     _, out, _ = printed(capsys, "symbols", "ell_max", "--json")
 
     (found,) = json.loads(out)
-    assert ("ℓmax", r"\ell_{\max}", "n_positions") == (found["unicode"], found["latex"], found["others"]["GPT-2"])
+    assert ("ℓ_max", r"\ell_{\max}", "n_positions") == (found["unicode"], found["latex"], found["others"]["GPT-2"])
 
 
 def test_no_such_symbol(capsys):

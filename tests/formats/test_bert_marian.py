@@ -4,6 +4,7 @@ import pytest
 import transformers
 
 import huggingface
+from formats.least import LEAST
 from transformulary.errors import CheckpointError
 from transformulary.formats import understood
 from transformulary.formats.bart import BART
@@ -24,10 +25,10 @@ def test_the_config_of_a_model(make):
     [(BERT, transformers.BertConfig), (MARIAN, transformers.MarianConfig), (BART, transformers.BartConfig)],
 )
 def test_what_is_missing_is_their_default(form, theirs):
-    """A config.json that says nothing but its model_type means the library's default model."""
+    """A config.json that says its sizes and nothing more has the rest as the library's default model."""
     _, all_said = understood(theirs().to_dict(), "config.json")
 
-    assert understood({"model_type": form.model_type}, "config.json") == (form, all_said)
+    assert understood(LEAST[form.model_type], "config.json") == (form, all_said)
 
 
 @pytest.mark.parametrize(
@@ -59,4 +60,4 @@ def test_what_is_missing_is_their_default(form, theirs):
 def test_what_we_do_not_compute(kind, change, message):
     """A value that would change the numbers, and a key that nobody knows, are refused by name."""
     with pytest.raises(CheckpointError, match=rf"^config\.json: {message}"):
-        understood({"model_type": kind, **change}, "config.json")
+        understood(LEAST[kind] | change, "config.json")

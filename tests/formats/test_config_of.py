@@ -7,13 +7,19 @@ import tracemalloc
 
 import pytest
 
+from formats.least import LEAST
 from nn.models import config, model
 from transformulary.errors import CheckpointError
 from transformulary.formats import config_of
 from transformulary.models import save
 from transformulary.paper import preset
 
-GPT2 = {"model_type": "gpt2"}
+GPT2 = LEAST["gpt2"]
+
+
+def digits(kind="gpt2", **sizes):
+    """A config.json, digit by digit: json writes no number of so many."""
+    return json.dumps(LEAST[kind] | {key: f"<{n}>" for key, n in sizes.items()}).replace('"<', "").replace('>"', "")
 
 
 @pytest.fixture
@@ -75,7 +81,7 @@ BAD = {
     "a known, refused kind": ('{"model_type": "gemma"}', "gemma has norms that multiply by 1 \\+ gamma"),
     "a string for a number": ({"n_embd": "768"}, "d_e = '768' must be a whole number"),
     "a fraction": ({"n_layer": 1.5}, "L = 1.5 must be a whole number"),
-    "nothing for a number": ({"n_layer": None}, "n_layer is null"),
+    "nothing for a number": ({"n_layer": None}, "missing or null: n_layer. "),
     "NaN": ({"n_layer": float("nan")}, "L = nan must be a whole number"),
     "NaN for a real number": ({"layer_norm_epsilon": float("nan")}, "eps = nan must be 0 or a positive number"),
     "infinite": ({"layer_norm_epsilon": float("inf")}, "eps = inf must be 0 or a positive number"),
@@ -84,16 +90,19 @@ BAD = {
     "heads": ({"n_head": 7}, "H = 7 does not divide d_e = 768"),
     "too many layers": ({"n_layer": 10**9}, r"n_layer \(L\) is more than 10,000, and no model has so many"),
     "too wide": ({"n_embd": 12 * 10**9}, r"n_embd \(d_e\) is more than 1,000,000,000"),
-    "longer than can be shown": ('{"model_type": "gpt2", "vocab_size": 1' + "0" * 4290 + "}", "N_V has 14252 bits"),
-    "longer than is read": ('{"model_type": "gpt2", "vocab_size": 1' + "0" * 10**6 + "}", "is not JSON"),
+    "longer than can be shown": (digits(vocab_size="1" + "0" * 4290), "N_V has 14252 bits"),
+    "longer than is read": (digits(vocab_size="1" + "0" * 10**6), "is not JSON"),
     "a derived number that long": (
-        '{"model_type": "gpt2", "n_embd": 9' + "0" * 4299 + ', "n_head": 7}',
+        digits(n_embd="9" + "0" * 4299, n_head=7),
         "d_e has 14285 bits",
     ),
     "a long unknown key": ({"x" * 10**6: 1}, "x+ = 1 has no rule"),
-    "layers that contradict": ('{"model_type": "gpt_neo", "num_layers": 3}', "they contradict each other"),
-    "too many layers to list": ('{"model_type": "gpt_neo", "num_layers": 1000000000}', "is no number of layers"),
-    "a lack": ('{"model_type": "transformulary"}', "is missing, and nothing says which value is meant"),
+    "layers that contradict": (digits("gpt_neo", num_layers=3), "they contradict each other"),
+    "too many layers to list": (digits("gpt_neo", num_layers=10**9), "is no number of layers"),
+    "a lack": (
+        '{"model_type": "transformulary"}',
+        "missing or null: norm, eps, .*, N_V, ell_max, L, mask. N",
+    ),
 }
 
 

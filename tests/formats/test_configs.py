@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from formats.least import LEAST
 from formats.test_llama import ROPE
 from transformulary.errors import CheckpointError
 from transformulary.formats import READABLE, understood
@@ -30,7 +31,7 @@ NATIVE = {
     "transformulary_encoder_decoder_8a": PreEDTransformerConfig(**SIZES, **STACKS).to_dict(),
 }
 NANOGPT = {"n_layer": 2, "n_head": 2, "n_embd": 8, "block_size": 9, "vocab_size": 11, "bias": False}
-START = {"nanogpt": NANOGPT, "gguf llama": GGUF_LLAMA, "gguf gpt2": GGUF_GPT2, **NATIVE}
+START = {"nanogpt": NANOGPT, "gguf llama": GGUF_LLAMA, "gguf gpt2": GGUF_GPT2, **NATIVE, **LEAST}
 ODD = st.sampled_from([
     None, True, False, 0, 1, -1, 2, 1.5, 1e999, float("nan"), 10**30, "", "x", [], [1], {}, {"a": 1}, [[["global"], 1]],
     *ROPE.values(), {"rope_type": "yarn", "factor": 0}, {"rope_type": "yarn", "mscale": -1e9, "mscale_all_dim": -1e-9},
@@ -47,7 +48,7 @@ def keys(form):
 def test_any_values(form, data):
     """Values of any kind at any keys."""
     changes = data.draw(st.dictionaries(st.sampled_from(keys(form)), ODD, max_size=4))
-    theirs = {"model_type": form.model_type, **START.get(form.model_type, {}), **changes}
+    theirs = {"model_type": form.model_type, **START[form.model_type], **changes}
     try:
         found, ours = understood(theirs, "some/config.json")
     except CheckpointError as error:
@@ -64,7 +65,7 @@ def test_any_values(form, data):
 )
 def test_what_is_written_is_json(form):
     """What is written for a config that a format expresses is read back from JSON as the same config."""
-    _, ours = understood({"model_type": form.model_type, **START.get(form.model_type, {})}, "config.json")
+    _, ours = understood({"model_type": form.model_type, **START[form.model_type]}, "config.json")
 
     written = json.loads(json.dumps(form.write_config(ours)))
 

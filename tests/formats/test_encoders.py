@@ -9,6 +9,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 import huggingface
+from formats.least import LEAST
 from huggingface import randomise
 from transformulary import oracle
 from transformulary.errors import CheckpointError
@@ -296,7 +297,7 @@ def test_wrong_tensors(tmp_path, kind):
 )
 def test_a_wrong_config_of_t5(tmp_path, change, message):
     """What we do not compute or understand is one line that names it."""
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "t5", **change}))
+    (tmp_path / "config.json").write_text(json.dumps(LEAST["t5"] | change))
     save_file({"shared.weight": torch.ones(1)}, tmp_path / "model.safetensors")
 
     with pytest.raises(CheckpointError, match=message):

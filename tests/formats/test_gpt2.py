@@ -6,6 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from formats.least import LEAST
 from nn.models import config, model, tokens
 from transformulary.formats import understood
 from transformulary.models import load, save
@@ -116,7 +117,7 @@ def test_defaults_are_those_of_transformers():
     """A key that config.json leaves out has the value that GPT2Config gives it."""
     other = GPT2Config()
 
-    _, c = understood({"model_type": "gpt2"}, "config.json")
+    _, c = understood(LEAST["gpt2"], "config.json")
 
     assert DTransformerConfig(
         N_V=other.vocab_size, ell_max=other.n_positions, L=other.n_layer, H=other.n_head, d_e=other.n_embd,

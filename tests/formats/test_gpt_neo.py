@@ -5,6 +5,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+from formats.least import LEAST
 from huggingface import randomise
 from nn.models import tokens
 from transformulary.errors import CheckpointError
@@ -54,10 +55,10 @@ def test_the_same_both_ways(tmp_path, changes):
 
 
 def test_defaults_and_every_key():
-    """What GPTNeoConfig writes is understood, and means what the empty config means."""
+    """What GPTNeoConfig writes is understood, and means what its sizes alone mean."""
     form, ours = understood(transformers.GPTNeoConfig().to_dict(), "config.json")
 
-    assert (form, ours) == understood({"model_type": "gpt_neo"}, "config.json")
+    assert (form, ours) == understood(LEAST["gpt_neo"], "config.json")
     assert ours.mask == (Causal(), Local(256))
     assert (ours.scale, ours.d_mlp, form.expresses(ours)) == ("none", 8192, True)
 
@@ -78,7 +79,7 @@ def test_a_wrong_config(name):
     changes, message = WRONG[name]
 
     with pytest.raises(CheckpointError, match=message):
-        understood({"model_type": "gpt_neo", **changes}, "config.json")
+        understood(LEAST["gpt_neo"] | changes, "config.json")
 
 
 def test_stored_masks_are_harmless(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from formats.least import LEAST
 from formats.theirs import KINDS, exact, made
 from nn.models import tokens
 from transformulary import oracle
@@ -132,12 +133,12 @@ def test_saving_back_is_bitwise(theirs, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_defaults_and_every_key(kind):
-    """What their config writes, all defaults included, is understood, and means what the empty one means."""
+    """What their config writes, all defaults included, is understood, and means what its sizes alone mean."""
     config, _ = KINDS[kind]
 
     form, ours = understood(config().to_dict(), "config.json")
 
-    assert (form, ours) == understood({"model_type": kind}, "config.json")
+    assert (form, ours) == understood(LEAST[kind], "config.json")
     assert form.expresses(ours)
 
 
@@ -147,10 +148,10 @@ def test_the_older_spelling_means_the_same(name):
     new = ROPE[name]
     old = {("type" if key == "rope_type" else key): value for key, value in new.items() if key != "rope_theta"}
 
-    _, one = understood({"model_type": "llama", "max_position_embeddings": 16, "rope_parameters": new}, "config.json")
+    _, one = understood(LEAST["llama"] | {"max_position_embeddings": 16, "rope_parameters": new}, "config.json")
     _, other = understood(
-        {
-            "model_type": "llama", "max_position_embeddings": 16, "rope_theta": new["rope_theta"],
+        LEAST["llama"] | {
+            "max_position_embeddings": 16, "rope_theta": new["rope_theta"],
             "rope_scaling": None if old["type"] == "default" else old,
         },
         "config.json",
@@ -163,7 +164,7 @@ def test_masks():
     """A window counts the token itself; null means none; Qwen2's first layers see everything."""
 
     def mask(kind, **changes):
-        return understood({"model_type": kind, "num_hidden_layers": 4, **changes}, "config.json")[1].mask
+        return understood(LEAST[kind] | {"num_hidden_layers": 4, **changes}, "config.json")[1].mask
 
     assert mask("mistral", sliding_window=7) == (Local(7),)
     assert mask("mistral", sliding_window=None) == (Causal(),)
@@ -206,13 +207,13 @@ def test_a_wrong_config(name):
     changes, message = WRONG[name]
 
     with pytest.raises(CheckpointError, match=message):
-        understood({"model_type": "llama", **changes}, "config.json")
+        understood(LEAST["llama"] | changes, "config.json")
 
 
 def test_layers_without_end_take_no_memory():
     """A number of layers that no model has is refused before a list of them is made."""
     with pytest.raises(CheckpointError, match="1000000000000 is no number of layers"):
-        understood({"model_type": "qwen2", "num_hidden_layers": 10**12}, "config.json")
+        understood(LEAST["qwen2"] | {"num_hidden_layers": 10**12}, "config.json")
 
 
 def test_stored_frequencies_are_harmless(tmp_path):

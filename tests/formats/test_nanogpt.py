@@ -111,10 +111,13 @@ def test_saved_in_a_published_format(theirs, tmp_path):
 WRONG = {
     "no bias said": ({"model_args": SIZES}, "bias = None is neither true nor false"),
     "a key nobody knows": ({"model_args": SIZES | {"bias": True, "rope": 1}}, "rope = 1 has no rule"),
-    "no size": ({"model_args": {"bias": True, "n_embd": 8}}, "vocab_size is missing"),
+    "no size": (
+        {"model_args": {"bias": True, "n_embd": 8}},
+        "missing or null: vocab_size, block_size, n_layer, n_head.",
+    ),
     "no width": (
         {"model_args": {"vocab_size": 1, "block_size": 1, "n_layer": 1, "n_head": 1, "bias": True}},
-        "n_embd makes no sense",
+        "missing or null: n_embd.",
     ),
     "no tensors": ({"model": 1}, "holds int, not tensors"),
     "another layer": ({"model_args": SIZES | {"bias": True, "n_layer": 3}}, "ckpt.pt lacks transformer.h.2"),

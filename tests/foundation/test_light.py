@@ -1,10 +1,12 @@
 """Asking costs nothing: what only answers questions loads no numerical library."""
 
+import json
 import subprocess
 import sys
 
 import pytest
 
+from formats.least import LEAST
 from transformulary.cli import all_verbs
 
 HEAVY = {"torch", "numpy", "rich", "tokenizers", "transformers", "matplotlib", "safetensors"}
@@ -44,7 +46,7 @@ def test_importing_loads_nothing_heavy():
 def test_answers_load_nothing_heavy(argv, tmp_path, monkeypatch):
     """Help, the algorithms and any model's are shown without NumPy or PyTorch."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    (tmp_path / "config.json").write_text(json.dumps(LEAST["llama"]))
 
     assert loaded(call(*argv)) == set()
 

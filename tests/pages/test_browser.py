@@ -151,6 +151,21 @@ def test_search_for_nothing(browser, site):
     page.close()
 
 
+def test_a_symbol_of_a_model_explains_itself(browser, site):
+    """On the page of a model as well, where v is the variance inside Algorithm 6, and elsewhere something else."""
+    page = opened(browser, site, SOME[2])
+    told = {}
+    for name, place in {"W_s": "#algorithm-9", "v": "#algorithm-6", "gamma_x": ".sides"}.items():
+        page.ask(f"document.querySelector('{place} [data-symbol={name}]').scrollIntoView({{block: 'center'}})")
+        page.mouse("mouseMoved", *where(page, f"{place} [data-symbol={name}]"))
+        told[name] = page.text("#tip")
+    page.close()
+
+    assert "segment embedding" in told["W_s"]
+    assert "variance of the elements of one vector" in told["v"]
+    assert "scale of the norm of the primary sequence's embedding" in told["gamma_x"]
+
+
 def test_a_symbol_explains_itself(browser, site):
     """By pointer, by finger, and by keyboard, where the arrows go from symbol to symbol."""
     page = opened(browser, site, SOME[0])

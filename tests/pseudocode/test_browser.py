@@ -21,6 +21,13 @@ CRAMPED = """Array.from(document.querySelectorAll("math > *"), (e) =>
   .filter(([_, e, row]) => e.height && (e.top < row.top + 2 || e.bottom > row.bottom - 2)).map(([text]) => text)"""
 COLOURS = """(() => { const of = (e) => [getComputedStyle(e).color, getComputedStyle(e).backgroundColor];
   return of(document.querySelector(".pseudocode")); })()"""
+#: Pixels between the letter V or Y of a symbol, without what moves its neighbours away, and what stands above or right.
+GAPS = """Array.from(document.querySelectorAll("[data-symbol=V], [data-symbol=V_tilde], [data-symbol=Y]"), (e) => {
+  const first = (n) => n.firstElementChild ? first(n.firstElementChild) : n, letter = first(e);
+  const next = e.tagName === "msup" ? e.lastElementChild : e.nextElementSibling;
+  const right = letter.getBoundingClientRect().right - parseFloat(getComputedStyle(letter).paddingRight);
+  return next && [e.textContent + next.textContent, first(next).getBoundingClientRect().left - right];
+  }).filter((e) => e)"""
 PAGES = {
     "all algorithms": lambda: render(numbers(), format="html"),
     "Llama, yarn": lambda: describe(CONFIGS["Llama, yarn"], format="html"),
@@ -65,6 +72,17 @@ def test_rows_are_higher_than_their_formulas(name, width, browser, tmp_path):
 
     assert [] == page.ask(CRAMPED)
     page.close()
+
+
+def test_letters_that_lean_have_room(browser, tmp_path):
+    """A slanted V or Y reaches beyond its box: an index above it and a relation beside it stand clear of its arm."""
+    page = opened(browser, render([4, 5], format="html"), tmp_path)
+
+    gaps = page.ask(GAPS)
+    page.close()
+
+    assert {"𝒀hh", "𝑽←"} <= {shown for shown, _ in gaps}
+    assert [] == [(shown, gap) for shown, gap in gaps if gap < (6 if shown[-1] in "←∈=+" else 2.5)]
 
 
 def test_light_and_dark(browser, tmp_path):

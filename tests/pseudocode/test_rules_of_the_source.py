@@ -4,8 +4,11 @@ Each rule lists its violations in a function of the source; it is tested on the 
 """
 
 import ast
+import builtins
 import io
 import re
+from pathlib import Path
+from symtable import symtable
 from textwrap import indent
 from tokenize import COMMENT, generate_tokens
 
@@ -311,6 +314,30 @@ def test_lines_that_break(rule, lines, said):
 def test_every_rule_refuses_something():
     """No rule is without lines that break it."""
     assert {rule for rule, _, _ in BROKEN} == set(RULES)
+
+
+def unbound(text):
+    """The names that functions of a file use, and that the file neither imports nor defines."""
+    module = symtable(text, "file", "exec")
+    bound = {s.get_name() for s in module.get_symbols() if s.is_imported() or s.is_assigned()} | {*dir(builtins)}
+    scopes = [*module.get_children()]
+    for scope in scopes:
+        scopes += scope.get_children()
+        yield from (s.get_name() for s in scope.get_symbols() if s.is_global() and s.get_name() not in bound)
+
+
+@pytest.mark.parametrize("file", [*FILES, Path(notation.__file__)], ids=lambda file: file.stem)
+def test_every_name_is_imported(file):
+    """A page is printed whether its names mean something or not: the oracle's files import whatever they use."""
+    assert [] == list(unbound(file.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("line", ["m = tan(e)", "m = [tan(e[t]) for t in range(3)]", "m = dict(a=lambda t: tan(t))"])
+def test_a_name_that_is_not_imported(line):
+    """It is refused wherever it stands: in a line, in a member of a list, in a table's function."""
+    text = f"from cmath import {{}}\ndef f(e):\n    {line}\n    return m + sqrt(len(m))\n"
+
+    assert (["tan"], []) == tuple(list(unbound(text.format(names))) for names in ("sqrt", "sqrt, tan"))
 
 
 def test_numbers_stand_at_statements():

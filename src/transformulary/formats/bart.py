@@ -9,7 +9,7 @@ from typing import Any
 
 from transformulary.formats import marian
 from transformulary.formats.bert import modules
-from transformulary.formats.format import Format, Key, Keys
+from transformulary.formats.format import NEEDED, Format, Key, Keys
 from transformulary.formats.rules import Offset, Rule
 from transformulary.paper import EDTransformerConfig
 
@@ -27,8 +27,8 @@ def write_tables(ours: dict[str, Any]) -> dict[str, Any]:
 
 KEYS = (
     *marian.COMMON,
-    Key("vocab_size", "N_V", 50265),
-    Keys(("tie_word_embeddings",), read_tables, write_tables),
+    Key("vocab_size", "N_V", NEEDED),
+    Keys(("tie_word_embeddings",), read_tables, write_tables, {"tie_word_embeddings": True}),
     marian.headed("BartForConditionalGeneration", "BartModel"),
 )
 #: Keys that change the mathematics, and the only value that we compute.

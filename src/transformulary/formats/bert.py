@@ -4,20 +4,20 @@ A file holds lines 10-12, or a classifier (Algorithm 9c), or neither, and often 
 """
 
 from transformulary.formats import gpt2
-from transformulary.formats.format import Format, Key
+from transformulary.formats.format import NEEDED, Format, Key
 from transformulary.formats.rules import Head, Rule
 from transformulary.paper import ETransformerConfig
 
 KEYS = (
-    Key("vocab_size", "N_V", 30522),
-    Key("max_position_embeddings", "ell_max", 512),
-    Key("hidden_size", "d_e", 768),
-    Key("num_hidden_layers", "L", 12),
-    Key("num_attention_heads", "H", 12),
-    Key("intermediate_size", "d_mlp", 3072),
+    Key("vocab_size", "N_V", NEEDED),
+    Key("max_position_embeddings", "ell_max", NEEDED),
+    Key("hidden_size", "d_e", NEEDED),
+    Key("num_hidden_layers", "L", NEEDED),
+    Key("num_attention_heads", "H", NEEDED),
+    Key("intermediate_size", "d_mlp", NEEDED),
     Key("hidden_act", "activation", "gelu", gpt2.ACTIVATIONS),
     Key("layer_norm_eps", "eps", 1e-12),
-    Key("type_vocab_size", "segments", 2),
+    Key("type_vocab_size", "segments", NEEDED),
     Key("tie_word_embeddings", "tied", True),
 )
 #: Keys that change the mathematics, and the only value that we compute.

@@ -198,7 +198,7 @@ def outline(where: str | Path, form: Format | None = None) -> Outline:
     theirs = read_json(file)
     form, config = understood(theirs, file, form=form)
     _check_sizes(config, theirs, form, file)
-    return Outline(config, _top(file, theirs, form), form.assumed(theirs, config))
+    return Outline(config, _top(file, theirs, form), form.assumed(theirs))
 
 
 def _top(file: Path, theirs: dict[str, Any], form: Format) -> Top:

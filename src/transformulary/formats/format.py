@@ -29,7 +29,7 @@ from transformulary.formats.sources import Stored
 from transformulary.paper import Config, DTransformerConfig, Top
 from transformulary.paper.top import GIVES_TOKENS
 
-#: The default of a key that must be there.
+#: The default of a key that must be there: of a size that follows from no other.
 NEEDED = object()
 
 
@@ -38,7 +38,7 @@ class Key:
     """One key of their config.json and the field of ours that it sets.
 
     default  what their code takes where the key is missing; a function of their config, or None (our own default),
-             also where it is null; NEEDED if there is none
+             also where it is null; NEEDED where the key must be there
     values   their value -> ours; the first that gives our value is written back
     """
 
@@ -47,14 +47,14 @@ class Key:
     default: Any = None
     values: Mapping[Any, Any] | None = None
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        return {self.theirs: self.default}
+
     def read(self, theirs: dict[str, Any]) -> Any:
-        derived = callable(self.default)
-        given = theirs.get(self.theirs) if derived else theirs.get(self.theirs, self.default)
-        if given is None and derived:
-            given = self.default(theirs)
-        if given is NEEDED or (given is None and not derived and self.default is not None):
-            what = "null" if self.theirs in theirs else "missing"
-            raise ConfigError(f"{self.theirs} is {what}, and nothing says which value is meant. Give one.")
+        given = theirs.get(self.theirs)
+        if given is None and self.default is not None and not callable(self.default):
+            raise ConfigError(f"{self.theirs} is null, and nothing says which value is meant. Give one.")
         if given is None:
             return None
         if self.values is None:
@@ -75,14 +75,16 @@ class Key:
 class Keys:
     """Several of their keys that set fields of ours together.
 
-    theirs  the keys that it understands
-    read    their config -> our fields; raises ConfigError for a value that we do not compute
-    write   our fields -> their keys
+    theirs    the keys that it understands
+    read      their config -> our fields; raises ConfigError for a value that we do not compute
+    write     our fields -> their keys
+    defaults  as of a `Key`; a key that is not there may be missing, and others say what is meant
     """
 
     theirs: tuple[str, ...]
     read: Callable[[dict[str, Any]], dict[str, Any]]
     write: Callable[[dict[str, Any]], dict[str, Any]]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 def flag(theirs: dict[str, Any], name: str) -> bool:
@@ -143,9 +145,13 @@ class Format:
             close = get_close_matches(unknown[0][:100], known, 1)
             hint = f" Did you mean {close[0]}?" if close else ""
             raise ConfigError(f"{unknown[0]} = {theirs[unknown[0]]!r} has no rule: it might change the numbers.{hint}")
-        given = dict(self.fixed)
+        if missing := [name for name in self.needed if theirs.get(name) is None]:
+            raise ConfigError(
+                f"missing or null: {', '.join(missing)}. Nothing else says what is meant there: give them."
+            )
+        given, whole = dict(self.fixed), self.completed(theirs)
         for entry in self.keys:
-            given |= _fields(entry, theirs)
+            given |= _fields(entry, whole)
         try:
             return self.kind.from_dict({name: value for name, value in given.items() if value is not None})
         except ConfigError as error:
@@ -154,16 +160,33 @@ class Format:
 
     def called(self, ours: str, theirs: dict[str, Any]) -> str:
         """The keys of theirs that say one of our fields, those that are there if any; "" where the name is ours."""
+        whole = self.completed(theirs)
         for entry in self.keys:
-            if ours in _fields(entry, theirs):
+            if ours in _fields(entry, whole):
                 names = [name for name in _theirs(entry) if name in theirs] or _theirs(entry)[:1]
                 return "" if [*names] == [ours] else ", ".join(names)
         return ""
 
-    def assumed(self, theirs: dict[str, Any], config: Config) -> dict[str, Any]:
-        """The keys that their config lacks, with the values that it has by default; null is said by nothing."""
-        written = {name: value for key in self.keys for name, value in _written(key, config.to_dict()).items()}
-        return {name: value for name, value in written.items() if name not in theirs and value is not None}
+    @property
+    def needed(self) -> list[str]:
+        """The keys that must be there."""
+        return [name for key in self.keys for name, default in key.defaults.items() if default is NEEDED]
+
+    def completed(self, theirs: dict[str, Any]) -> dict[str, Any]:
+        """Their config, which has all that is needed, with the defaults of what it lacks."""
+        whole = dict(theirs)
+        for key in self.keys:
+            for name, default in key.defaults.items():
+                if callable(default) and whole.get(name) is None:
+                    whole[name] = default(whole)
+                elif default is not NEEDED:
+                    whole.setdefault(name, default)
+        return whole
+
+    def assumed(self, theirs: dict[str, Any]) -> dict[str, Any]:
+        """What nothing in their config says, which has been read: the keys that it lacks, with their defaults."""
+        whole = self.completed(theirs)
+        return {name: value for name, value in whole.items() if name not in theirs and value is not None}
 
     def write_config(self, config: Config) -> dict[str, Any]:
         """Their config.json for this config, which `expresses` allows."""

@@ -7,7 +7,7 @@ from math import log, pi
 from typing import Any
 
 from transformulary.errors import ConfigError
-from transformulary.formats.format import Format, Key, Keys
+from transformulary.formats.format import NEEDED, Format, Key, Keys
 from transformulary.formats.llama import FIXED
 from transformulary.formats.names import JOINT, Shape
 from transformulary.formats.rules import Rule
@@ -139,12 +139,12 @@ BOTH = ("weight", "bias")
 GGUF_LLAMA = Format(
     "gguf llama",
     keys=(
-        Key("llama.vocab_size", "N_V"),
-        Key("llama.context_length", "ell_max"),
-        Key("llama.embedding_length", "d_e"),
-        Key("llama.block_count", "L"),
-        Key("llama.feed_forward_length", "d_mlp"),
-        Key("llama.attention.head_count", "H"),
+        Key("llama.vocab_size", "N_V", NEEDED),
+        Key("llama.context_length", "ell_max", NEEDED),
+        Key("llama.embedding_length", "d_e", NEEDED),
+        Key("llama.block_count", "L", NEEDED),
+        Key("llama.feed_forward_length", "d_mlp", NEEDED),
+        Key("llama.attention.head_count", "H", NEEDED),
         Key("llama.attention.head_count_kv", "H_kv"),
         Key("llama.attention.value_length", "d_mid"),
         Key("llama.attention.layer_norm_rms_epsilon", "eps"),
@@ -172,12 +172,12 @@ GGUF_LLAMA = Format(
 GGUF_GPT2 = Format(
     "gguf gpt2",
     keys=(
-        Key("gpt2.vocab_size", "N_V"),
-        Key("gpt2.context_length", "ell_max"),
-        Key("gpt2.embedding_length", "d_e"),
-        Key("gpt2.block_count", "L"),
-        Key("gpt2.feed_forward_length", "d_mlp"),
-        Key("gpt2.attention.head_count", "H"),
+        Key("gpt2.vocab_size", "N_V", NEEDED),
+        Key("gpt2.context_length", "ell_max", NEEDED),
+        Key("gpt2.embedding_length", "d_e", NEEDED),
+        Key("gpt2.block_count", "L", NEEDED),
+        Key("gpt2.feed_forward_length", "d_mlp", NEEDED),
+        Key("gpt2.attention.head_count", "H", NEEDED),
         Key("gpt2.attention.layer_norm_epsilon", "eps"),
         Keys(("tensors",), lambda theirs: {"tied": "output.weight" not in theirs["tensors"]}, unwritten),
     ),

@@ -1,6 +1,11 @@
 """GPT-2 as published by OpenAI and stored by `transformers`: Algorithm 10 with tanh-GELU, eps and a tied W_u."""
 
-from transformulary.formats.format import Format, Key
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from transformulary.formats.format import NEEDED, Format, Key
 from transformulary.formats.names import JOINT
 from transformulary.formats.rules import Rule, Transposed
 
@@ -14,13 +19,19 @@ ACTIVATIONS = {
     "gelu_pytorch_tanh": "gelu_tanh",
 }
 
+
+def four_times(key: str) -> Callable[[dict[str, Any]], Any]:
+    """The default of d_mlp; a width that is no number is refused as such."""
+    return lambda theirs: 4 * theirs[key] if type(theirs[key]) is int else theirs[key]
+
+
 KEYS = (
-    Key("vocab_size", "N_V", 50257),
-    Key("n_positions", "ell_max", 1024),
-    Key("n_embd", "d_e", 768),
-    Key("n_layer", "L", 12),
-    Key("n_head", "H", 12),
-    Key("n_inner", "d_mlp", lambda theirs: 4 * n if type(n := theirs.get("n_embd", 768)) is int else n),
+    Key("vocab_size", "N_V", NEEDED),
+    Key("n_positions", "ell_max", NEEDED),
+    Key("n_embd", "d_e", NEEDED),
+    Key("n_layer", "L", NEEDED),
+    Key("n_head", "H", NEEDED),
+    Key("n_inner", "d_mlp", four_times("n_embd")),
     Key("activation_function", "activation", "gelu_new", ACTIVATIONS),
     Key("layer_norm_epsilon", "eps", 1e-5),
     Key("scale_attn_weights", "scale", True, {True: "sqrt", False: "none"}),

@@ -6,7 +6,7 @@ from typing import Any
 
 from transformulary.errors import ConfigError
 from transformulary.formats import gpt2
-from transformulary.formats.format import Format, Key, Keys
+from transformulary.formats.format import NEEDED, Format, Key, Keys
 from transformulary.formats.layers import MOST, checked, cycle, listed, width, windowed
 from transformulary.formats.rules import Rule
 from transformulary.paper import Local
@@ -16,8 +16,7 @@ KINDS = ("global", "local")
 
 def read_mask(theirs: dict[str, Any]) -> dict[str, Any]:
     """attention_types = [[["global", "local"], 12]] says the kinds of 24 layers; attention_layers lists them."""
-    types, L = theirs.get("attention_types"), checked(theirs.get("num_layers", 24))
-    types = [[["global", "local"], 12]] if types is None else types
+    types, L = theirs["attention_types"], checked(theirs["num_layers"])
     kinds: list[str] = []
     for item in types if isinstance(types, list) else [None]:
         match item:
@@ -30,7 +29,7 @@ def read_mask(theirs: dict[str, Any]) -> dict[str, Any]:
             f"attention_types says {len(kinds)} layers, and there are {L}, listed as "
             f"attention_layers = {theirs.get('attention_layers')!r}: they contradict each other."
         )
-    window = theirs.get("window_size", 256)
+    window = theirs["window_size"]
     return {"mask": cycle([windowed(window if kind == "local" else None, "window_size") for kind in kinds])}
 
 
@@ -42,16 +41,21 @@ def write_mask(ours: dict[str, Any]) -> dict[str, Any]:
 
 
 KEYS = (
-    Key("vocab_size", "N_V", 50257),
-    Key("max_position_embeddings", "ell_max", 2048),
-    Key("hidden_size", "d_e", 2048),
-    Key("num_layers", "L", 24),
-    Key("num_heads", "H", 16),
-    Key("intermediate_size", "d_mlp", lambda theirs: 4 * (theirs.get("hidden_size") or 2048)),
+    Key("vocab_size", "N_V", NEEDED),
+    Key("max_position_embeddings", "ell_max", NEEDED),
+    Key("hidden_size", "d_e", NEEDED),
+    Key("num_layers", "L", NEEDED),
+    Key("num_heads", "H", NEEDED),
+    Key("intermediate_size", "d_mlp", gpt2.four_times("hidden_size")),
     Key("activation_function", "activation", "gelu_new", gpt2.ACTIVATIONS),
     Key("layer_norm_epsilon", "eps", 1e-5),
     Key("tie_word_embeddings", "tied", True),
-    Keys(("attention_types", "attention_layers", "window_size"), read_mask, write_mask),
+    Keys(
+        ("attention_types", "attention_layers", "window_size"),
+        read_mask,
+        write_mask,
+        {"attention_types": lambda theirs: [[["global", "local"], 12]], "window_size": 256},
+    ),
 )
 
 HARMLESS = gpt2.HARMLESS | {"attention_dropout", "classifier_dropout", "embed_dropout", "resid_dropout"}

@@ -7,7 +7,7 @@ from typing import Any
 
 from transformulary.errors import ConfigError
 from transformulary.formats import gpt2
-from transformulary.formats.format import Format, Key, Keys, flag
+from transformulary.formats.format import NEEDED, Format, Key, Keys, flag
 from transformulary.formats.rope import ROPE
 from transformulary.formats.rules import Rule
 
@@ -17,56 +17,63 @@ ACTIVATIONS = {"silu": "silu", **gpt2.ACTIVATIONS}
 
 
 def read_heads(theirs: dict[str, Any]) -> dict[str, Any]:
-    """H and d_attn; `transformers` builds no Llama whose H does not divide d_e, whatever head_dim is."""
-    H, d_e = theirs.get("num_attention_heads", 32), theirs.get("hidden_size", 4096)
+    """H; `transformers` builds no Llama for which it does not divide d_e, whatever head_dim is."""
+    H, d_e = theirs["num_attention_heads"], theirs["hidden_size"]
     if type(H) is int and type(d_e) is int and H > 0 and d_e % H:
         raise ConfigError(f"num_attention_heads = {H} does not divide hidden_size = {d_e}.")
-    return {"H": H, "d_attn": theirs.get("head_dim")}
+    return {"H": H}
 
 
-HEADS = Keys(
-    ("num_attention_heads", "head_dim"),
-    read_heads,
-    lambda ours: {"num_attention_heads": ours["H"], "head_dim": ours["d_attn"]},
-)
+def width_of_heads(theirs: dict[str, Any]) -> int | None:
+    """d_e / H, as is ours; what is no size is refused as such."""
+    H, d_e = theirs["num_attention_heads"], theirs["hidden_size"]
+    return d_e // H if type(H) is int and type(d_e) is int and H > 0 else None
+
 
 ATTENTION, MLP = ("b_q", "b_k", "b_v", "b_o"), ("b_mlp1", "b_mlp2", "b_mlp3")
+
+
+#: A key that says whether the parameters are there.
+BIASES = {"attention_bias": ATTENTION, "mlp_bias": MLP}
 
 
 def read_biases(theirs: dict[str, Any]) -> dict[str, Any]:
     """attention_bias and mlp_bias say whether four and three biases are there."""
     absent = ["b_u"]
-    for key, names in (("attention_bias", ATTENTION), ("mlp_bias", MLP)):
+    for key, names in BIASES.items():
         absent += [] if flag(theirs, key) else names
     return {"absent": absent}
 
 
-BIASES = Keys(
-    ("attention_bias", "mlp_bias"),
-    read_biases,
-    lambda ours: {"attention_bias": "b_q" not in ours["absent"], "mlp_bias": "b_mlp1" not in ours["absent"]},
-)
+def biases(*keys: str) -> Keys:
+    """The keys among those of `BIASES` that a format has."""
+
+    def write(ours: dict[str, Any]) -> dict[str, Any]:
+        return {key: BIASES[key][0] not in ours["absent"] for key in keys}
+
+    return Keys(keys, read_biases, write, dict.fromkeys(keys, False))
 
 
-def shared(heads: Keys = HEADS, **defaults: Any) -> tuple[Key | Keys, ...]:
-    """The keys that all of them have; the defaults of a missing one are those of each."""
-    kv = "num_key_value_heads"
+HEADS = ("num_attention_heads",)
+
+
+def shared(
+    ell_max: int, H_kv: Any = lambda theirs: theirs["num_attention_heads"], d_attn: Any = width_of_heads
+) -> tuple[Key | Keys, ...]:
+    """The keys that all of them have; the defaults of some are those of each."""
     return (
-        Key("vocab_size", "N_V", defaults["vocab_size"]),
-        Key("max_position_embeddings", "ell_max", defaults["max_position_embeddings"]),
-        Key("hidden_size", "d_e", 4096),
-        Key("intermediate_size", "d_mlp", defaults["intermediate_size"]),
-        Key("num_hidden_layers", "L", 32),
-        Key(kv, "H_kv", lambda theirs: None if kv in theirs else defaults.get(kv)),
+        Key("vocab_size", "N_V", NEEDED),
+        Key("max_position_embeddings", "ell_max", ell_max),
+        Key("hidden_size", "d_e", NEEDED),
+        Key("intermediate_size", "d_mlp", NEEDED),
+        Key("num_hidden_layers", "L", NEEDED),
+        Keys(HEADS, read_heads, lambda ours: {HEADS[0]: ours["H"]}, {HEADS[0]: NEEDED}),
+        Key("num_key_value_heads", "H_kv", H_kv),
+        Key("head_dim", "d_attn", d_attn),
         Key("hidden_act", "activation", "silu", ACTIVATIONS),
         Key("rms_norm_eps", "eps", 1e-6),
         Key("tie_word_embeddings", "tied", False),
-        heads,
-        Keys(
-            ROPE.theirs,
-            lambda theirs: ROPE.read({"max_position_embeddings": defaults["max_position_embeddings"], **theirs}),
-            ROPE.write,
-        ),
+        ROPE,
     )
 
 
@@ -128,5 +135,5 @@ def like_llama(
 LLAMA = like_llama(
     "llama",
     "LlamaForCausalLM",
-    (*shared(vocab_size=32000, max_position_embeddings=2048, intermediate_size=11008), BIASES),
+    (*shared(ell_max=2048), biases(*BIASES)),
 )

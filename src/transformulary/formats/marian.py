@@ -9,28 +9,28 @@ from typing import Any
 from transformulary.errors import ConfigError
 from transformulary.formats import gpt2
 from transformulary.formats.bert import modules
-from transformulary.formats.format import Format, Key, Keys
+from transformulary.formats.format import NEEDED, Format, Key, Keys
 from transformulary.formats.names import Shape
 from transformulary.formats.rules import Rule
 from transformulary.paper import Config, EDTransformerConfig
 
 
-def same(ours: str, default: int, *theirs: str) -> Keys:
-    """One field of ours that several keys of theirs say: Algorithm 8 has one for the encoder and the decoder."""
+def same(ours: str, theirs: tuple[str, ...], *also: str) -> Keys:
+    """One field of ours that several keys say, some of which may be missing: Algorithm 8 has one for both stacks."""
 
     def read(config: dict[str, Any]) -> dict[str, Any]:
-        given = {key: config.get(key, default) for key in theirs if key in config or key == theirs[0]}
+        given = {key: config[key] for key in (*theirs, *also) if key in config}
         if any(value != given[theirs[0]] for value in given.values()):
             said = ", ".join(f"{key} = {value!r}" for key, value in given.items())
             raise ConfigError(f"{said}: encoder and decoder differ, and Algorithm 8 has one {ours} for both.")
         return {ours: given[theirs[0]]}
 
-    return Keys(theirs, read, _written(theirs, ours))
+    return Keys((*theirs, *also), read, _written((*theirs, *also), ours), dict.fromkeys(theirs, NEEDED))
 
 
 def yes(theirs: dict[str, Any], name: str) -> bool:
-    """Whether a key is true; it is where it is missing.  Raises ConfigError for what is neither true nor false."""
-    given = theirs.get(name, True)
+    """Whether a key is true.  Raises ConfigError for what is neither true nor false."""
+    given = theirs[name]
     if type(given) is not bool:
         raise ConfigError(f"{name} = {given!r} is neither true nor false.")
     return given
@@ -75,19 +75,20 @@ def _written(theirs: tuple[str, ...], ours: str) -> Callable[[dict[str, Any]], d
 
 #: Those that BART has too.
 COMMON = (
-    Key("max_position_embeddings", "ell_max", 1024),
-    Key("d_model", "d_e", 1024),
+    Key("max_position_embeddings", "ell_max", NEEDED),
+    Key("d_model", "d_e", NEEDED),
     Key("activation_function", "activation", "gelu", gpt2.ACTIVATIONS),
     Key("scale_embedding", "embedding_scale", False, {True: "sqrt", False: "none"}),
-    Key("decoder_layers", "L_dec", 12),
-    same("L_enc", 12, "encoder_layers", "num_hidden_layers"),
-    same("H", 16, "encoder_attention_heads", "decoder_attention_heads", "num_attention_heads"),
-    same("d_mlp", 4096, "encoder_ffn_dim", "decoder_ffn_dim"),
+    Key("decoder_layers", "L_dec", NEEDED),
+    same("L_enc", ("encoder_layers",), "num_hidden_layers"),
+    same("H", ("encoder_attention_heads", "decoder_attention_heads"), "num_attention_heads"),
+    same("d_mlp", ("encoder_ffn_dim", "decoder_ffn_dim")),
 )
+TABLES = ("tie_word_embeddings", "share_encoder_decoder_embeddings")
 KEYS = (
     *COMMON,
-    same("N_V", 58101, "vocab_size", "decoder_vocab_size"),
-    Keys(("tie_word_embeddings", "share_encoder_decoder_embeddings"), read_tables, write_tables),
+    same("N_V", ("vocab_size",), "decoder_vocab_size"),
+    Keys(TABLES, read_tables, write_tables, dict.fromkeys(TABLES, True)),
     headed("MarianMTModel", "MarianModel"),
 )
 #: Keys that change the mathematics, and the only value that we compute.

@@ -25,7 +25,7 @@ def read_bias(theirs: dict[str, Any]) -> dict[str, Any]:
 
 def read_width(theirs: dict[str, Any]) -> dict[str, Any]:
     """d_mlp is always four times d_e."""
-    return {"d_e": theirs.get("n_embd"), "d_mlp": 4 * theirs["n_embd"]}
+    return {"d_e": theirs["n_embd"], "d_mlp": 4 * theirs["n_embd"]}
 
 
 NANOGPT = Format(
@@ -35,7 +35,7 @@ NANOGPT = Format(
         Key("block_size", "ell_max", NEEDED),
         Key("n_layer", "L", NEEDED),
         Key("n_head", "H", NEEDED),
-        Keys(("n_embd",), read_width, lambda ours: {"n_embd": ours["d_e"]}),
+        Keys(("n_embd",), read_width, lambda ours: {"n_embd": ours["d_e"]}, {"n_embd": NEEDED}),
         Keys(("bias",), read_bias, lambda ours: {"bias": "b_o" not in ours["absent"]}),
     ),
     weights=tuple(replace(rule, operations=()) for rule in WEIGHTS),

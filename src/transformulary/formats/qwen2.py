@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from transformulary.errors import ConfigError
-from transformulary.formats.format import Keys, flag
+from transformulary.formats.format import NEEDED, Keys, flag
 from transformulary.formats.layers import checked, cycle, listed, width, windowed
-from transformulary.formats.llama import BIASES, HEADS, MLP, like_llama, shared
+from transformulary.formats.llama import MLP, biases, like_llama, shared
 from transformulary.paper import Local
 
 KINDS = ("full_attention", "sliding_attention")
@@ -18,9 +18,9 @@ KINDS = ("full_attention", "sliding_attention")
 
 def read_mask(theirs: dict[str, Any]) -> dict[str, Any]:
     """layer_types says which layers are banded, or else the first max_window_layers ones are not."""
-    L = checked(theirs.get("num_hidden_layers", 32))
-    window = theirs.get("sliding_window", 4096) if flag(theirs, "use_sliding_window") else None
-    whole = theirs.get("max_window_layers", 28)
+    L = checked(theirs["num_hidden_layers"])
+    window = theirs["sliding_window"] if flag(theirs, "use_sliding_window") else None
+    whole = theirs["max_window_layers"]
     if type(whole) is not int:
         raise ConfigError(f"max_window_layers = {whole!r} is no number of layers.")
     kinds = theirs.get("layer_types")
@@ -45,27 +45,24 @@ def write_mask(ours: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-SIZES: dict[str, Any] = {
-    "vocab_size": 151936,
-    "max_position_embeddings": 32768,
-    "intermediate_size": 22016,
-    "num_key_value_heads": 32,
-}
-MASK = Keys(("use_sliding_window", "sliding_window", "max_window_layers", "layer_types"), read_mask, write_mask)
+MASK = Keys(
+    ("use_sliding_window", "sliding_window", "max_window_layers", "layer_types"),
+    read_mask,
+    write_mask,
+    {"use_sliding_window": False, "sliding_window": 4096, "max_window_layers": 28},
+)
 QWEN2 = like_llama(
     "qwen2",
     "Qwen2ForCausalLM",
-    (*shared(**SIZES), MASK),
+    (*shared(ell_max=32768, H_kv=NEEDED), MASK),
     fixed={"absent": ["b_u", "b_o", *MLP]},
     required={"use_mrope": False},
 )
 
-#: Its heads are 128 wide where nothing is said, whatever d_e is.
-WIDE = Keys(HEADS.theirs, lambda theirs: HEADS.read({"head_dim": 128, **theirs}), HEADS.write)
 QWEN3 = like_llama(
     "qwen3",
     "Qwen3ForCausalLM",
-    (*shared(WIDE, **SIZES), MASK, BIASES),
+    (*shared(ell_max=32768, H_kv=NEEDED, d_attn=NEEDED), MASK, biases("attention_bias")),
     fixed={"qk_norm": True},
     required={"mlp_bias": False},
 )

@@ -12,6 +12,8 @@ from typing import Any
 from transformulary.errors import ConfigError
 from transformulary.formats.format import Keys
 
+#: The base where no key says it.
+BASE = 10000.0
 THETA, LENGTH = "rope_theta", "original_max_position_embeddings"
 
 #: Their rope_type -> ours, and the numbers that it has: their name -> our field.
@@ -63,7 +65,13 @@ def read(theirs: dict[str, Any]) -> dict[str, Any]:
     if kind == "yarn":
         numbers = _yarn(numbers, longest)
     ours = {names[name]: value for name, value in numbers.items() if name in names}
-    return {"base": 10000.0 if base is None else base, "frequencies": frequencies, **ours}
+    return {"base": BASE if base is None else base, "frequencies": frequencies, **ours}
+
+
+def missing_base(theirs: dict[str, Any]) -> float | None:
+    """The base that no key says, newer files in a table of its own."""
+    tables = (theirs.get("rope_parameters"), theirs.get("rope_scaling"))
+    return None if any(isinstance(table, dict) and THETA in table for table in tables) else BASE
 
 
 def _once(one: dict[str, Any], name: str, other: dict[str, Any], also: str) -> Any:
@@ -111,4 +119,4 @@ def write(ours: dict[str, Any]) -> dict[str, Any]:
     return {THETA: ours["base"], "rope_scaling": scaling if names else None}
 
 
-ROPE = Keys((THETA, "rope_scaling", "rope_parameters", LENGTH), read, write)
+ROPE = Keys((THETA, "rope_scaling", "rope_parameters", LENGTH), read, write, {THETA: missing_base})

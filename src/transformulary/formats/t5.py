@@ -11,7 +11,7 @@ from typing import Any
 
 from transformulary.errors import ConfigError
 from transformulary.formats import gpt2
-from transformulary.formats.format import Format, Key, Keys
+from transformulary.formats.format import NEEDED, Format, Key, Keys
 from transformulary.formats.llama import ATTENTION
 from transformulary.formats.names import Shape
 from transformulary.formats.rules import Rule
@@ -30,7 +30,7 @@ SAID_TWICE = ("dense_act_fn", "is_gated_act")
 
 def read_mlp(theirs: dict[str, Any]) -> dict[str, Any]:
     """feed_forward_proj says both, and "gated-gelu" means the approximation by tanh."""
-    given = theirs.get("feed_forward_proj", "relu")
+    given = theirs["feed_forward_proj"]
     if given not in PROJECTIONS:
         raise ConfigError(f"feed_forward_proj = {given!r} is none of {', '.join(PROJECTIONS)}.")
     mlp, activation = PROJECTIONS[given]
@@ -48,7 +48,7 @@ def write_mlp(ours: dict[str, Any]) -> dict[str, Any]:
 
 def read_tied(theirs: dict[str, Any]) -> dict[str, Any]:
     """scale_decoder_outputs, or else tie_word_embeddings, says whether the last X is divided by sqrt(d_e)."""
-    tied = theirs.get("tie_word_embeddings", True)
+    tied = theirs["tie_word_embeddings"]
     divided = theirs.get("scale_decoder_outputs", tied)
     if type(tied) is not bool or type(divided) is not bool:
         raise ConfigError(f"tie_word_embeddings = {tied!r}, scale_decoder_outputs = {divided!r}: not true or false.")
@@ -62,17 +62,22 @@ def write_tied(ours: dict[str, Any]) -> dict[str, Any]:
 
 
 KEYS = (
-    Key("vocab_size", "N_V", 32128),
+    Key("vocab_size", "N_V", NEEDED),
     Key("n_positions", "ell_max", 512),
-    Key("d_model", "d_e", 512),
-    Key("d_kv", "d_attn", 64),
-    Key("d_ff", "d_mlp", 2048),
-    Key("num_layers", "L_enc", 6),
-    Key("num_decoder_layers", "L_dec", lambda theirs: theirs.get("num_layers", 6)),
-    Key("num_heads", "H", 8),
+    Key("d_model", "d_e", NEEDED),
+    Key("d_kv", "d_attn", NEEDED),
+    Key("d_ff", "d_mlp", NEEDED),
+    Key("num_layers", "L_enc", NEEDED),
+    Key("num_decoder_layers", "L_dec", lambda theirs: theirs["num_layers"]),
+    Key("num_heads", "H", NEEDED),
     Key("layer_norm_epsilon", "eps", 1e-6),
-    Keys(("feed_forward_proj", *SAID_TWICE), read_mlp, write_mlp),
-    Keys(("tie_word_embeddings", "scale_decoder_outputs", "stored"), read_tied, write_tied),
+    Keys(("feed_forward_proj", *SAID_TWICE), read_mlp, write_mlp, {"feed_forward_proj": "relu"}),
+    Keys(
+        ("tie_word_embeddings", "scale_decoder_outputs", "stored"),
+        read_tied,
+        write_tied,
+        {"tie_word_embeddings": True},
+    ),
 )
 #: Keys that change the mathematics, and the only value that we compute.
 REQUIRED = {

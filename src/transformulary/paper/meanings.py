@@ -1,5 +1,7 @@
 """What a letter means in one algorithm, where the tables of symbols say what it means elsewhere."""
 
+#: Algorithms whose result has two halves, a above b.
+HALVES = ("2h", "2t", "4d", "4r")
 #: (algorithm, symbol) -> its meaning there.
 MEANINGS = {
     ("1", "v"): "a token",
@@ -14,6 +16,9 @@ MEANINGS = {
     ("4r", "r"): "how far a frequency is slowed down (yarn) or kept (llama3), from 0 to 1",
     **{(number, "a"): "the sines: odd places of the result" for number in ("2s", "2v")},
     **{(number, "b"): "the cosines: even places of the result" for number in ("2s", "2v")},
+    **{(number, "a"): "the first half of the result, a number for each frequency" for number in HALVES},
+    **{(number, "b"): "the second half of the result, a number for each frequency" for number in HALVES},
+    ("3", "e_"): "the vectors of the context",
     ("3", "v"): "values: what the tokens of the context tell",
     ("3", "u"): "place of a token of the context",
     **{(number, "d"): "width of the vector: d_e, or that of a query or key" for number in ("6", "6r")},

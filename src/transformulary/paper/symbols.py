@@ -10,10 +10,13 @@ algorithms use; `OURS` are the names of what published models add; `PRACTICE` th
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 from transformulary.errors import ConfigError
+from transformulary.paper.others import OTHERS
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ j           j                 =     N                another index of no fixed m
 vocabulary  V                 V     [N_V]            the set of all tokens
 N_V         N_V               =     N                how many tokens the vocabulary has
 V*          V^*               =     -                all sequences of tokens, the empty one included
-ell_max     \ell_{\max}       ℓmax  N                length of the longest sequence, in tokens
+ell_max     \ell_{\max}       ℓ_max  N                length of the longest sequence, in tokens
 ell         \ell              ℓ     [ell_max]        length of a sequence, in tokens
 d_e         d_e               =     N                width of an embedding; d_... is any dimension
 t           t                 =     [ell]            place of a token in its sequence
@@ -107,8 +110,8 @@ theta_hat   \hat{\b{\theta}}  θ̂     R^d              parameters that training
 
 #: What only the algorithms of the paper name, not its list of notation.
 BOXES = _table(r"""
-ell_x       \ell_x                     ℓx     [ell_max]        length of the primary sequence
-ell_z       \ell_z                     ℓz     [ell_max]        length of the context sequence
+ell_x       \ell_x                     ℓ_x    [ell_max]        length of the primary sequence
+ell_z       \ell_z                     ℓ_z    [ell_max]        length of the context sequence
 t_x         t_x                        =      [ell_x]          place of the token that asks
 t_z         t_z                        =      [ell_z]          place of the token that is asked
 T           T                          =      N                tokens of context in Algorithm 3
@@ -150,10 +153,10 @@ eos_token   \r{eos\_token}             =      [N_V]            N_V: ends a seque
 N_C         N_{\r{C}}                  =      N                classes, in classification
 N_epochs    N_{\r{epochs}}             =      N                how often training goes through its data
 p_mask      p_{\r{mask}}               =      (0,1)            probability that training masks a token
-ell_gen     \ell_{\r{gen}}             ℓgen   N                how many tokens to generate
-W_enc       \b{\mathcal{W}}^{\r{enc}}  𝓦_enc  -                attention of a layer of the encoder
-W_dec       \b{\mathcal{W}}^{\r{dec}}  𝓦_dec  -                self-attention of a layer of the decoder
-W_ed        \b{\mathcal{W}}^{\r{e/d}}  𝓦_e/d  -                attention of the decoder to the encoder's output
+ell_gen     \ell_{\r{gen}}             ℓ_gen  N                how many tokens to generate
+W_enc       \b{\mathcal{W}}^{\r{enc}}  𝓦^enc  -                attention of a layer of the encoder
+W_dec       \b{\mathcal{W}}^{\r{dec}}  𝓦^dec  -                self-attention of a layer of the decoder
+W_ed        \b{\mathcal{W}}^{\r{e/d}}  𝓦^{e/d}  -                attention of the decoder to the encoder's output
 gamma_1     \b{\gamma}^1               γ¹     d_e              scale of the norm at attention (Algorithms 8 to 10)
 beta_1      \b{\beta}^1                β¹     d_e              its offset
 gamma_2     \b{\gamma}^2               γ²     d_e              scale of the norm at the MLP (Algorithms 8 to 10)
@@ -221,7 +224,7 @@ positions        \r{positions}         =    -               where tokens get the
 base             \r{base}              =    (0,oo)          of rotary positions: omega_i = base^(-2 (i - 1) / d_attn)
 frequencies      \r{frequencies}       =    -               how rotary frequencies are slowed down for long sequences
 factor           \r{factor}            =    [1,oo)          by how much they are slowed down
-ell_train        \ell_{\r{train}}      ℓtrain  N            tokens of a sequence in training, before that
+ell_train        \ell_{\r{train}}      ℓ_train  N            tokens of a sequence in training, before that
 beta_slow        \beta_{\r{slow}}      β_slow  (0,oo)       turns in ell_train tokens below which a frequency is slowed
 beta_fast        \beta_{\r{fast}}      β_fast  (0,oo)       turns in ell_train tokens above which it is not
 attention_factor  \r{attention\_factor}  =    (0,oo)        of rotated queries and keys
@@ -250,7 +253,7 @@ N_warmup       N_{\r{warmup}}           =         N         steps in which the r
 N_total        N_{\r{total}}            =         N         the step after which the rate is at its floor
 T_total        T_{\r{total}}            =         (0,oo)    the seconds after which it is, for a rate by the clock
 eta_floor      \eta_{\r{floor}}         η_floor   [0,1]     the lowest rate, as a fraction of the peak
-eta_embedding  \eta_{\r{embedding}}     =         (0,oo)    rate of the embeddings, as a multiple of the others'
+eta_embedding  \eta_{\r{embedding}}     η_embedding  (0,oo)    rate of the embeddings, as a multiple of the others'
 beta_m         \beta_m                  β_m       [0,1]     how much is kept of the mean of the gradient
 beta_v         \beta_v                  β_v       [0,1]     how much is kept of the mean of its square
 epsilon        \epsilon                 ε         [0,oo)    keeps a denominator from being 0
@@ -263,98 +266,93 @@ top_p          \r{top\_p}               =         [0,1]     what probability the
 stop           \r{stop}                 =         -         tokens after which a text ends
 """)
 
-SYMBOLS = {symbol.name: symbol for symbol in APPENDIX + BOXES + OURS + PRACTICE}
-
-
-def _pairs(text: str) -> dict[str, str]:
-    """ours theirs ours theirs ..."""
-    words = text.split()
-    return dict(zip(words[::2], words[1::2], strict=True))
-
-
-_GPT = _pairs("""
-    N_V vocab_size  L n_layer  H n_head  d_e n_embd  tau temperature  ell_gen max_new_tokens
-    W_e wte.weight  W_p wpe.weight  W_u lm_head.weight  gamma ln_f.weight  beta ln_f.bias
-    gamma_1 ln_1.weight  beta_1 ln_1.bias  gamma_2 ln_2.weight  beta_2 ln_2.bias
-    W_qkv attn.c_attn.weight  b_q attn.c_attn.bias  b_k attn.c_attn.bias  b_v attn.c_attn.bias
-    W_o attn.c_proj.weight  b_o attn.c_proj.bias
-    W_mlp1 mlp.c_fc.weight  b_mlp1 mlp.c_fc.bias  W_mlp2 mlp.c_proj.weight  b_mlp2 mlp.c_proj.bias
+#: What formulas say besides: sets and numbers with names of their own, and letters that algorithms use in passing.
+PASSING = _table(r"""
+reals      \mathbb{R}          ℝ   -                the real numbers; with a size above, arrays of that shape
+naturals   \mathbb{N}          ℕ   -                the whole numbers from 1
+integers   \mathbb{Z}          ℤ   -                the whole numbers
+inf        \infty              ∞   -                infinity
+pi         \pi                 π   R                the circle's number
+A          \b{A}               =   -                any matrix
+a          a                   =   -                a number, or a row of them, of no fixed meaning
+b          b                   =   -                another of no fixed meaning
+r          \b{r}               =   d_e              vector that stands for a distance (relative positions)
+s          \b{s}               =   -                segment of each token (BERT), line 2a of Algorithm 9
+delta      \delta              δ   -                a distance: how many tokens back
+q_hat      \hat{\b{q}}         q̂   d_attn           a query or key after its rotation
+t_prime    t'                  t′  [ell]            place of the token that asks: the mask's column
+P_hat      \hat{P}             P̂   -                what the model takes for P, by its parameters theta
 """)
-_LATER = _pairs("""
-    N_V vocab_size  ell_max max_position_embeddings  L num_hidden_layers  H num_attention_heads  d_e hidden_size
-    d_mlp intermediate_size  activation hidden_act  tied tie_word_embeddings  x input_ids
+
+#: The functions that formulas name; pages define those that they use.
+FUNCTIONS = _table(r"""
+softmax     \r{softmax}         =   -                exp of every entry, divided by the sum of its column
+GELU        \r{GELU}            =   -                x Phi(x) for every entry x
+GELU_tanh   \r{GELU}_{\r{tanh}}  =  -               GELU as an approximation by tanh: GPT-2's
+ReLU        \r{ReLU}            =   -                max(0, x) for every entry x
+SiLU        \r{SiLU}            =   -                x / (1 + exp(-x)) for every entry x
+Phi         \Phi                Φ   -                Phi(x): the probability that a standard normal number is below x
+ramp        \r{ramp}            =   -                ramp(x, a, b): from 0 at a to 1 at b, in a straight line
+bucket      \r{bucket}          =   -                T5's bucket of a distance, from 0 to 31 (bucketed positions)
+sharing     \r{sharing}         =   -                the parameters of a layer with the B that all layers share
+dropout     \r{dropout}         =   -                each entry 0 with a probability, else divided by what is left of 1
+uniform     \r{uniform}         =   -                uniform(d): a random whole number from 0 to d - 1
+joined      \r{joined}          =   -                one list of all that several lists have
+chosen      \r{chosen}          =   -                places at random, for training to mask
+corrupted   \r{corrupted}       =   -                the token that stands in the place of a masked one
+matrices    \r{matrices}        =   -                parameters with 0 in place of what does not shrink
+embeddings  \r{embeddings}      =   -                a gradient with 0 in place of all but the embeddings
+length      \r{length}          =   -                how many tokens a sequence has
+exp         \r{exp}                =   -                the exponential function
+log         \r{log}                =   -                the natural logarithm
+sin         \r{sin}                =   -                the sine
+cos         \r{cos}                =   -                the cosine
+tanh        \r{tanh}               =   -                the hyperbolic tangent
+erf         \r{erf}             =   -                the error function
+min         \r{min}                =   -                the smaller of two numbers
+max         \r{max}                =   -                the larger of two numbers
+ceil        \r{ceil}            =   -                the least whole number that is not smaller
 """)
-#: Who -> our name -> their name: models in Hugging Face's library; nanoGPT; OpenAI's release of GPT-2; torch.nn.
-#: What they call a parameter is the end of its name in a checkpoint.
-OTHERS: dict[str, dict[str, str]] = {
-    "GPT-2": _GPT
-    | _pairs("""
-    ell_max n_positions  d_mlp n_inner  eps layer_norm_epsilon  activation activation_function
-    tied tie_word_embeddings  x input_ids
-    """),
-    "Llama": _LATER
-    | _pairs("""
-    H_kv num_key_value_heads  d_attn head_dim  eps rms_norm_eps  base rope_theta
-    W_e embed_tokens.weight  W_u lm_head.weight  gamma_1 input_layernorm.weight
-    gamma_2 post_attention_layernorm.weight  gamma norm.weight
-    W_q self_attn.q_proj.weight  W_k self_attn.k_proj.weight  W_v self_attn.v_proj.weight
-    W_o self_attn.o_proj.weight  W_mlp1 mlp.gate_proj.weight  W_mlp2 mlp.down_proj.weight  W_mlp3 mlp.up_proj.weight
-    """),
-    "BERT": _LATER
-    | _pairs("""
-    eps layer_norm_eps  segments type_vocab_size  W_s token_type_embeddings.weight
-    W_e word_embeddings.weight  W_p position_embeddings.weight  W_u predictions.decoder.weight  b_u predictions.bias
-    gamma_x embeddings.LayerNorm.weight  beta_x embeddings.LayerNorm.bias
-    W_q self.query.weight  W_k self.key.weight  W_v self.value.weight  W_o attention.output.dense.weight
-    b_q self.query.bias  b_k self.key.bias  b_v self.value.bias  b_o attention.output.dense.bias
-    gamma_1 attention.output.LayerNorm.weight  beta_1 attention.output.LayerNorm.bias
-    W_mlp1 intermediate.dense.weight  b_mlp1 intermediate.dense.bias
-    W_mlp2 output.dense.weight  b_mlp2 output.dense.bias
-    gamma_2 output.LayerNorm.weight  beta_2 output.LayerNorm.bias
-    W_f predictions.transform.dense.weight  b_f predictions.transform.dense.bias
-    gamma predictions.transform.LayerNorm.weight  beta predictions.transform.LayerNorm.bias
-    """),
-    "Marian": _pairs("""
-    N_V vocab_size  ell_max max_position_embeddings  L_enc encoder_layers  L_dec decoder_layers  d_e d_model
-    H encoder_attention_heads  d_mlp encoder_ffn_dim  activation activation_function  embedding_scale scale_embedding
-    W_e shared.weight  b_u final_logits_bias
-    W_q self_attn.q_proj.weight  W_k self_attn.k_proj.weight  W_v self_attn.v_proj.weight
-    b_q self_attn.q_proj.bias  b_k self_attn.k_proj.bias  b_v self_attn.v_proj.bias
-    W_o self_attn.out_proj.weight  b_o self_attn.out_proj.bias
-    W_mlp1 fc1.weight  b_mlp1 fc1.bias  W_mlp2 fc2.weight  b_mlp2 fc2.bias
-    W_mlp3 fc1.weight  b_mlp3 fc1.bias  W_mlp4 fc2.weight  b_mlp4 fc2.bias
-    gamma_1 self_attn_layer_norm.weight  beta_1 self_attn_layer_norm.bias
-    gamma_2 final_layer_norm.weight  beta_2 final_layer_norm.bias
-    gamma_3 self_attn_layer_norm.weight  beta_3 self_attn_layer_norm.bias
-    gamma_4 encoder_attn_layer_norm.weight  beta_4 encoder_attn_layer_norm.bias
-    gamma_5 final_layer_norm.weight  beta_5 final_layer_norm.bias
-    """),
-    "T5": _pairs("""
-    N_V vocab_size  L_enc num_layers  L_dec num_decoder_layers  H num_heads  d_e d_model  d_attn d_kv  d_mlp d_ff
-    eps layer_norm_epsilon  W_e shared.weight
-    W_q SelfAttention.q.weight  W_k SelfAttention.k.weight  W_v SelfAttention.v.weight  W_o SelfAttention.o.weight
-    W_mlp1 DenseReluDense.wi.weight  W_mlp2 DenseReluDense.wo.weight
-    B relative_attention_bias.weight
-    """),
-    "nanoGPT": _GPT | _pairs("ell_max block_size  x idx  eta learning_rate"),
-    "OpenAI": _pairs("N_V n_vocab  ell_max n_ctx  L n_layer  H n_head  d_e n_embd  eps epsilon"),
-    "torch.nn": _pairs("""
-    N_V num_embeddings  L num_layers  L_enc num_encoder_layers  L_dec num_decoder_layers  H nhead  d_e d_model
-    d_mlp dim_feedforward  eps layer_norm_eps
-    """),
-    "torch.optim": _pairs("eta lr"),
+
+#: Title -> its symbols.
+GROUPS = {
+    "The paper's list of notation": APPENDIX,
+    "Only in its algorithms": BOXES,
+    "Added by models": OURS,
+    "Of training and inference": PRACTICE,
+    "In passing": PASSING,
+    "Functions": FUNCTIONS,
 }
+SYMBOLS = {symbol.name: symbol for group in GROUPS.values() for symbol in group}
 
 
 def called(name: str) -> tuple[Symbol, ...]:
     """The symbols that anyone calls `name`: we (then it is one), LaTeX, a terminal, or another library.
 
-    Several where others' names are not one to one: torch's num_layers is L, T5's is L_enc.  Empty where nobody does.
+    Several where others' names are not one to one: torch's num_layers is L, T5's is L_enc.  A member of a family is
+    that: Mask_l is Mask, W_mlp1^l is W_mlp1.  Empty where nobody calls anything so.
     """
+    spelled = (unicodedata.normalize("NFC", name), re.sub(r"[\\{}]|mathrm|boldsymbol", "", name))
+    families = (one for whole in spelled for one in _families(whole))
+    return next(filter(None, map(_exactly, (*spelled, *families))), ())
+
+
+def _exactly(name: str) -> tuple[Symbol, ...]:
     if name in SYMBOLS:
         return (SYMBOLS[name],)
-    plain = re.sub(r"[\\{}]|mathrm|boldsymbol", "", name)
-    return tuple(s for s in SYMBOLS.values() if plain == s.name or name in {s.latex, s.unicode, *s.others.values()})
+    return tuple(s for s in SYMBOLS.values() if name in {s.latex, s.unicode, *s.others.values()})
+
+
+#: An index in the name of a member: _l, ^h, _{ell_z}, ¹.
+INDEX = re.compile(r"[_^](\{[^{}]+\}|[^\W_¹²³⁴⁵]+)|[¹²³⁴⁵]")
+
+
+def _families(name: str) -> Iterator[str]:
+    """What a member's name may be without one of its indices, which are made of symbols: the last first."""
+    for mark in reversed([*INDEX.finditer(name)]):
+        words = re.findall(r"[^\W\d_¹²³⁴⁵]\w*", mark[0].lstrip("_^"))
+        if all(any(word in (s.name, s.unicode) for s in SYMBOLS.values()) for word in words):
+            yield name[: mark.start()] + name[mark.end() :]
 
 
 def symbol(name: str) -> Symbol:

@@ -26,10 +26,12 @@ CONTEXT = 1
 class Difference:
     """Where one algorithm differs.
 
+    number  of the algorithm
     titles  a's and b's, None where one does not execute the algorithm
     runs    neighbouring lines, (a's, b's): the same line twice, or what differs, None where one has no such line
     """
 
+    number: str
     titles: Pair
     runs: tuple[tuple[Pair, ...], ...]
 
@@ -66,7 +68,7 @@ def between(
     programs = [Program(c, widths=widths, top=top) for c, top in zip((a, b), tops, strict=True)]
     ours, theirs = ({x.number: x for x in (box(p, name) for name in p.executed)} for p in programs)
     numbers = sorted(ours | theirs, key=order)
-    compared = (_compared(ours.get(n), theirs.get(n)) for n in numbers)
+    compared = (_compared(n, ours.get(n), theirs.get(n)) for n in numbers)
     found = tuple(x for x in compared if x.runs or x.titles[0] != x.titles[1])
     used = [dict.fromkeys(definitions(p, p.executed)) for p in programs]
     once = tuple(row for row in (used[0] | used[1]) if (row in used[0]) != (row in used[1]))
@@ -80,11 +82,12 @@ def _same(names: tuple[str, str], differing: tuple[tuple[str, ...], ...], sized:
     return Head(" and ".join(names), (plain(f"Both execute the same lines{rest}"),), table)
 
 
-def _compared(a: Box | None, b: Box | None) -> Difference:
+def _compared(number: str, a: Box | None, b: Box | None) -> Difference:
     pairs = list(_paired(*(x.lines if x else () for x in (a, b))))
     near = {i + d for i, (x, y) in enumerate(pairs) if x != y for d in range(-CONTEXT, CONTEXT + 1)}
     runs = groupby(enumerate(pairs), lambda entry: entry[0] in near)
-    return Difference((_title(a), _title(b)), tuple(tuple(pair for _, pair in run) for is_near, run in runs if is_near))
+    shown = tuple(tuple(pair for _, pair in run) for is_near, run in runs if is_near)
+    return Difference(number, (_title(a), _title(b)), shown)
 
 
 def _title(b: Box | None) -> Line | None:

@@ -203,6 +203,8 @@ class Formulas:
                 return Infix(self.product(node.left, node.right), self(node.left), self(node.right))
             case ast.Div():
                 return Frac(self(node.left), self(node.right))
+            case ast.Pow() if isinstance(node.right, ast.Constant) and not self.is_scalar(node.left):
+                return self.power_of_entries(node.left, node.right)
             case ast.Pow():
                 return Power(self(node.left), self(node.right))
             case ast.FloorDiv() if self.degree(node):
@@ -210,6 +212,12 @@ class Formulas:
             case ast.FloorDiv():
                 return Fence("floor", (Frac(self(node.left), self(node.right)),))
         return Infix(OPERATORS[type(node.op)], self(node.left), self(node.right))
+
+    def power_of_entries(self, base: ast.expr, exponent: ast.Constant) -> Node:
+        """A power of an array, of every entry: A ⊙ A, since A² would be a product of matrices."""
+        assert exponent.value in (2, 3), "a power of an array is printed as a product"
+        square = Infix("⊙", self(base), self(base))
+        return square if exponent.value == 2 else Infix("⊙", square, self(base))
 
     def product(self, left: ast.expr, right: ast.expr) -> str:
         """`*` is element by element between arrays, and a plain product if one factor is a number."""

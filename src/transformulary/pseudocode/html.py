@@ -34,6 +34,10 @@ STYLE = """\
 .pseudocode .words { padding-left: calc(2em + var(--depth, 0) * 1.5em); text-indent: -2em; min-width: 0; }
 .pseudocode math { font-family: "Latin Modern Math", "STIX Two Math", "Cambria Math", math;
   math-style: normal; text-indent: 0; padding-block: .2em; }
+math .leans { padding-right: .2em; }
+math .leans-less { padding-right: .1em; }
+math mrow.leans { padding: 0 0 0 .28em; }
+math mrow.leans-less { padding: 0 0 0 .14em; }
 .pseudocode .credit, .pseudocode footer, .pseudocode i { color: var(--faint); }
 .pseudocode a { color: inherit; }
 .pseudocode pre { white-space: pre-wrap; font-size: .8rem; }
@@ -92,7 +96,7 @@ def box(b: Box) -> str:
     caption = f"<figcaption><b>Algorithm {b.number}:</b> {mathml(b.title)}, {credit}</figcaption>"
     inside = [caption, '<div class="head">', *head, "</div>", *map(numbered, b.lines)]
     part = f"-{b.part}" * bool(b.part)
-    return "\n".join([f'<figure id="algorithm-{b.number}{part}">', *inside, "</figure>"])
+    return "\n".join([f'<figure id="algorithm-{b.number}{part}" data-algorithm="{b.number}">', *inside, "</figure>"])
 
 
 def _section(heading: str, rows: tuple[Line, ...]) -> Iterator[str]:
@@ -188,9 +192,8 @@ def _difference(x: Difference) -> str:
     more = '<p class="more">⋮</p>'
     runs = f"\n{more}\n".join("\n".join(_sides(run, numbered)) for run in x.runs)
     titles = "\n".join(_sides([x.titles], lambda title, kind: f'<p class="{kind}"><b>{line(title)}</b></p>'))
-    return (
-        f'<figure>\n<figcaption class="sides">\n{titles}\n</figcaption>\n<div class="sides">\n{runs}\n</div>\n</figure>'
-    )
+    caption = f'<figcaption class="sides">\n{titles}\n</figcaption>'
+    return f'<figure data-algorithm="{x.number}">\n{caption}\n<div class="sides">\n{runs}\n</div>\n</figure>'
 
 
 def _sides(pairs: Iterable[Pair], shown: Callable[[Line, str], str]) -> Iterator[str]:

@@ -31,6 +31,8 @@ from transformulary.pseudocode.notation import GREEK, Letters, letters
 
 FENCES = {"[]": "[]", "{}": "{}", "[[]]": "⟦⟧", "ceiling": "⌈⌉", "floor": "⌊⌋", "()": "()", "norm": "‖‖"}
 ACCENTS = {"tilde": "~", "hat": "^"}
+#: Letters that lean over what stands right of them, or above it: what moves that away (`html.STYLE`).  Browsers do not.
+LEANING = dict.fromkeys("VY", "leans") | dict.fromkeys("FPTW", "leans-less")
 #: Operators after which a line may end.
 BREAKING = frozenset("←=≡≠≤≥∈∝+−⊙∧∨")
 BREAK = "<wbr>"
@@ -118,6 +120,11 @@ def _named(name: str, element: str) -> str:
 
 def _symbol(own: Letters, low: tuple[Node, ...], high: tuple[Node, ...], exponent: str = "") -> str:
     base, below, above = _letter(own), _marks(own.low, low), _marks(own.high, high) or exponent
+    if own.style in ("", "bold") and (lean := LEANING.get(own.letter)):
+        if above:
+            above = f'<mrow class="{lean}">{above}</mrow>'
+        elif not below:
+            base = base.replace(" ", f' class="{lean}" ', 1) if own.accent else f'<mi class="{lean}"{base[3:]}'
     match bool(below), bool(above):
         case True, True:
             return f"<msubsup>{base}{below}{above}</msubsup>"

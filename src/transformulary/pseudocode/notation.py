@@ -41,8 +41,8 @@ BUNDLES = {"W": "", "W_enc": "enc", "W_dec": "dec", "W_ed": "e/d"}
 WORDS = frozenset({"Mask", "clock", "stop", "mask_token", "bos_token", "eos_token"})
 #: Names that share a letter: the set of tokens is V, as are the values of Algorithm 4.
 SAME = {"vocabulary": "V"}
-#: Names of vectors, matrices and sequences, bold in print: what the table of symbols has so, and a few without entry.
-ARRAYS = {s.name for s in SYMBOLS.values() if r"\boldsymbol" in s.latex} | {"A", "q_hat", "r", "s"}
+#: Names of vectors, matrices and sequences, bold in print, as the table of symbols has them.
+ARRAYS = {s.name for s in SYMBOLS.values() if r"\boldsymbol" in s.latex}
 
 #: Names whose values are token ids: from 0 in the source, from 1 in print.
 TOKENS = frozenset({"x", "z", "s", "x_hat", "x_tilde", "y", "mask_token", "bos_token", "eos_token"})
