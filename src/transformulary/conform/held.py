@@ -44,7 +44,10 @@ class _Errors(Lockstep):
 def adopted(
     c: Candidate, matches: Sequence[Match], ref: Reference, x: Read, allowed: Callable[[str], float]
 ) -> tuple[Reference, list[Fault], dict[str, float]]:
-    """(the reference with what the candidate holds instead, as its lines prove; what that is; the errors without)."""
+    """(the reference with what the candidate holds instead, as its lines prove; what that is; the errors without).
+
+    Where most weights are others, nothing is held but all of them, if everything then agrees.
+    """
 
     def run(of: Reference) -> _Errors:
         return _Errors(c.seen, of.config, x, of.theta, allowed)
@@ -53,8 +56,9 @@ def adopted(
     first = run(ref) if found else None
     if not first or not first.findings:
         return ref, [], {}
-    with_them, kept, wrong = ref, list[Held](), len(first.findings)
-    for some in [*([each] for each in found), found]:
+    few = sum(m.status in ("differs", "not seen") for m in matches) <= len(matches) / 2  # else these are other weights
+    with_them, kept, wrong = ref, list[Held](), len(first.findings) if few else 1
+    for some in [*([each] for each in found if few), found]:
         if len(some) == 1 or not kept:
             other = holding(with_them, some)
             if (less := len(run(other).findings)) < wrong:
@@ -139,7 +143,7 @@ def holding(ref: Reference, some: Iterable[Held]) -> Reference:
     for name, value in (pair for each in some for pair in each.tensors.items()):
         _put(theta, name, np.asarray(value, np.float64))
         c = replace(c, tied=c.tied and name != "W_u", absent=c.absent - {name})
-        if isinstance(c, TwoStacks) and name.endswith("_z"):
+        if isinstance(c, TwoStacks) and name.endswith("_z") and name in READS:
             c = replace(c, separate=c.separate | {name.removesuffix("_z")})
     return replace(ref, theta=theta, config=c)
 

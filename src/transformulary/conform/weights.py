@@ -312,7 +312,7 @@ def _missing(name: str, value: Array, left: Mapping[str, Array], theirs: Mapping
     """A parameter that none of their tensors is: what stands in its place, if that can be told."""
     alike = {n: _distance(value, v) for n, v in left.items() if v.size == value.size}
     nearest = min(alike, key=lambda n: alike[n], default="")
-    sole = nearest if len(alike) == 1 else ""
+    sole = nearest if all(np.array_equal(left[n], left[nearest]) for n in alike) else ""
     if nearest in theirs and (initial := initialisation(left[nearest])):
         return Match(name, sole, f"it is still as initialised: {initial}", "differs")
     if alike and alike[nearest] < 0.5:
