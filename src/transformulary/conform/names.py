@@ -52,6 +52,7 @@ ROLES = {
     ("mlp", 3): ({"gate", "mlp"}, {"mlp"}, {"up", "mlp"}),
 }
 NONE: set[str] = set()
+Words = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -123,28 +124,24 @@ class Place:
 def place(name: str, layered: bool) -> Place:
     """Where a tensor stands by its name; layered: whether the parameter that it is has layers."""
     found = LAYER.search(name) if layered else None
-    return (
-        Place(f"{name[: found.start()]}{{}}{name[found.end() :]}", name[: found.start()], int(found[0]))
-        if found
-        else Place(name)
-    )
+    if not found:
+        return Place(name)
+    before, after = name[: found.start()], name[found.end() :]
+    return Place(f"{before}{{}}{after}", before, int(found[0]))
 
 
 def words(patterns: Iterable[str]) -> dict[str, frozenset[str]]:
     """The words of names; a number as its rank among names that differ in nothing else: #1 in ln_1 or norms.0."""
-    split_up = {pattern: tuple(w.lower() for w in WORD.findall(pattern)) for pattern in patterns}
-    numbers: dict[tuple[str, ...], set[int]] = defaultdict(set)
-    for some in split_up.values():
-        for k, word in enumerate(some):
-            if word.isdigit():
-                numbers[some[:k], some[k + 1 :]].add(int(word))
-
-    def word(some: tuple[str, ...], k: int) -> str:
-        if not some[k].isdigit():
-            return some[k]
-        return f"#{sorted(numbers[some[:k], some[k + 1 :]]).index(int(some[k])) + 1}"
-
-    return {pattern: frozenset(word(some, k) for k in range(len(some))) for pattern, some in split_up.items()}
+    parted = {pattern: tuple(word.lower() for word in WORD.findall(pattern)) for pattern in patterns}
+    numbers: dict[tuple[Words, Words], set[int]] = defaultdict(set)
+    counted = [(some, k) for some in parted.values() for k, word in enumerate(some) if word.isdigit()]
+    for some, k in counted:
+        numbers[some[:k], some[k + 1 :]].add(int(some[k]))
+    ranks = {(some, k): f"#{sorted(numbers[some[:k], some[k + 1 :]]).index(int(some[k])) + 1}" for some, k in counted}
+    return {
+        pattern: frozenset(ranks.get((some, k), word) for k, word in enumerate(some))
+        for pattern, some in parted.items()
+    }  # fmt: skip
 
 
 def told(said: frozenset[str], kind: Kind) -> int:
