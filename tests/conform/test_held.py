@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+import transformers
 from torch import nn
 
+import huggingface as hf
 from conform.ordinary import GPT, LLAMA, PLACES, build
 from conform.test_faults import LOGITS
 from transformulary.conform.run import conform
@@ -112,3 +114,19 @@ def test_names_alone_are_no_evidence():
 
     assert report.status == 0, report
     assert {note.status for note in report.notes} == {"agrees"}
+
+
+def test_a_number_of_q_k_and_v_as_one(tmp_path):
+    """A tensor that is three of ours is put into all three."""
+    ids = {"bos_token_id": 0, "eos_token_id": 0}
+    small = transformers.GPT2Config(vocab_size=37, n_positions=24, n_embd=12, n_layer=2, n_head=2, **ids)
+    model = hf.randomise(transformers.GPT2LMHeadModel(small))
+    model.save_pretrained(tmp_path)
+    model.transformer.h[1].attn.c_attn.weight.data[3, 4] += 0.01
+
+    report = conform(model, tmp_path, tokens=X, decoding=False)
+
+    assert report.answer[:2] == [
+        "Weights: W_qkv[2]: it differs, by 3.3e-03 of its size.",
+        f"With this one change everything agrees to {report.agreement:.0e}.",
+    ]

@@ -27,7 +27,8 @@ Array = NDArray[Any]
 STORED = (
     ("float64",), ("float32",), ("float16",), ("bfloat16",), ("float32", "float16"), ("float32", "bfloat16"),
 )  # fmt: skip
-
+#: Tables with a column for each token or place, which programs hold in rows.
+COLUMNS = ("W_e", "W_p", "W_s", "W_e_z", "W_p_z")
 
 #: What is said of one -> of several.
 SEVERAL = {"it is ": "they are ", "it differs": "they differ", "its ": "their ", "it changes": "they change"}
@@ -85,7 +86,7 @@ def compare_weights(
         buffers: tensors that may be parameters, and need not.
     """
     ours = dict(reference_tensors(theta, config))
-    joint = dict(_joint(ours))
+    joint = dict(as_one(ours))
     everything = {**(buffers or {}), **theirs}
     left = dict(everything)
     size = {name: float(np.linalg.norm(np.asarray(value, np.float64))) for name, value in left.items()}
@@ -97,7 +98,7 @@ def compare_weights(
         for other in _alike(value, {n: size[n] for n, v in left.items() if v.size == value.size}):
             if how := arrangement(value, left[other], name, config):
                 matches.append(Match(name, other, *how))
-                done |= {name, *_parts(name)}
+                done |= {name, *parts_of(name)}
                 del left[other]
                 break
     for m in _below(ours, done, left, config):
@@ -139,13 +140,13 @@ def _as_they_hold(
 ) -> dict[str, Array]:
     """What is missing: q, k and v as one where they have a tensor of that size and none of the parts'."""
     sizes = {value.size for value in left.values()}
-    as_one = {
+    whole = {
         name: value
         for name, value in joint.items()
-        if value.size in sizes and not any(part in done or ours[part].size in sizes for part in _parts(name))
+        if value.size in sizes and not any(part in done or ours[part].size in sizes for part in parts_of(name))
     }
-    parts = {part for name in as_one for part in _parts(name)}
-    return as_one | {name: value for name, value in ours.items() if name not in done | parts}
+    parts = {part for name in whole for part in parts_of(name)}
+    return whole | {name: value for name, value in ours.items() if name not in done | parts}
 
 
 def _stray(name: str, value: Array, ours: Mapping[str, Array], config: Config) -> Match:
@@ -214,7 +215,7 @@ def reference_tensors(theta: Theta, c: Config) -> Iterator[tuple[str, Array]]:
         elif isinstance(value, list):
             yield from ((f"{name}[{l}]", member) for l, member in enumerate(value, 1) if not isinstance(member, Zero))
         elif not isinstance(value, Zero) and not (c.tied and name == "W_u"):
-            yield name, value.T if name in ("W_e", "W_p", "W_s", "W_e_z", "W_p_z") else value
+            yield name, value.T if name in COLUMNS else value
 
 
 def _bundle(prefix: str, W: Theta, l: int) -> Iterator[tuple[str, Array]]:
@@ -225,7 +226,7 @@ def _bundle(prefix: str, W: Theta, l: int) -> Iterator[tuple[str, Array]]:
             yield f"{prefix}{name}[{l}]", value
 
 
-def _joint(ours: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
+def as_one(ours: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
     """W_q, W_k and W_v of a layer, and their biases, as one."""
     for name in ours:
         if found := re.fullmatch(r"(\w*\.)?([Wb])_q(\[\d+\])", name):
@@ -243,7 +244,8 @@ def _stacked(parts: Sequence[Array]) -> Array:
     return small if np.array_equal(small, whole) else whole
 
 
-def _parts(name: str) -> list[str]:
+def parts_of(name: str) -> list[str]:
+    """Of what `as_one` gives, the names of the parts; of another tensor none."""
     return [name.replace("qkv", q) for q in "qkv"] if "_qkv" in name else []
 
 
@@ -310,7 +312,7 @@ def _missing(name: str, value: Array, left: Mapping[str, Array], theirs: Mapping
     """A parameter that none of their tensors is: what stands in its place, if that can be told."""
     alike = {n: _distance(value, v) for n, v in left.items() if v.size == value.size}
     nearest = min(alike, key=lambda n: alike[n], default="")
-    sole = nearest if len(alike) == 1 else ""
+    sole = nearest if all(np.array_equal(left[n], left[nearest]) for n in alike) else ""
     if nearest in theirs and (initial := initialisation(left[nearest])):
         return Match(name, sole, f"it is still as initialised: {initial}", "differs")
     if alike and alike[nearest] < 0.5:
