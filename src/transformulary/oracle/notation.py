@@ -62,6 +62,7 @@ __all__ = [
     "top_k",
     "top_p",
     "uniform",
+    "unwritten",
     "where",
 ]
 
@@ -200,6 +201,11 @@ def ramp(x: float, a: float, b: float) -> float:
 def randomly(a: Any, b: Any, p: float, rng: np.random.Generator) -> Any:
     """a with probability p, else b: one uniform number is drawn."""
     return a if rng.random() < p else b
+
+
+def unwritten(x: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    """Sequences as long as those of x, whose tokens are nothing until a line writes them."""
+    return [[None] * len(x_n) for x_n in x]
 
 
 def uniform(n: int, rng: Any) -> int:

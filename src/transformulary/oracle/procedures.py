@@ -28,6 +28,7 @@ from transformulary.oracle.notation import (
     sum,
     top_k,
     top_p,
+    unwritten,
 )
 from transformulary.oracle.theta import Theta, gradient
 from transformulary.oracle.transformers import DTransformer, EDTransformer, ETransformer
@@ -125,7 +126,8 @@ def ETraining(
 
     Returns theta^.  One uniform number per token is drawn from rng, beside those for shuffling.
     """
-    N_data, x_tilde = len(x), [list(x_n) for x_n in x]
+    N_data = len(x)
+    x_tilde = unwritten(x)
     if how.N_steps:
         D = batches(x, c, how, rng)  # 0a
         omega = MEMORY[how.optimiser](0)  # 0b
@@ -134,11 +136,12 @@ def ETraining(
             x = D[i] if how.N_acc == 1 else joined(D[how.N_acc * i : how.N_acc * (i + 1)])  # 1a
             g = 0  # 1b
             N_tokens = 0  # 1c
-            x_tilde = [list(x_n) for x_n in x]
+            x_tilde = unwritten(x)
         for n in range(len(x) if how.N_steps else N_data):  # 2
             ell = len(x[n])  # 3
             if how.masking == "bert":
                 T_tilde = chosen(x[n], p_mask, how.special, rng)  # 3a
+                x_tilde[n] = list(x[n])  # 3b
                 for t in T_tilde:  # 4
                     x_tilde[n][t] = corrupted(x[n][t], mask_token, c.N_V, rng)  # 5
             else:
