@@ -179,18 +179,17 @@ def indices(A: Array) -> tuple[Array, Array]:
     return np.arange(n_rows)[:, None], np.arange(n_columns)[None, :]
 
 
-def bucket(distance: int, both_ways: bool) -> int:
-    """T5's bucket, from 0 to 31, of the distance t_z - t_x; `both_ways` where later tokens are seen.
+def bucket(delta: int, Mask: Callable[[int, int], Any]) -> int:
+    """T5's bucket, from 0 to 31, of the distance delta = t_z - t_x under a mask.
 
-    Near distances have a bucket each; far ones share buckets that grow with the logarithm, up to 128.
+    Near distances have a bucket each; far ones share buckets that grow with the logarithm, up to 128.  Where the mask
+    lets tokens attend to later ones, half of the buckets are for these; else later ones have that of distance 0.
     """
-    n_b, first = (16, 16 * (distance > 0)) if both_ways else (32, 0)
-    n = abs(distance) if both_ways else max(-distance, 0)
-    half = n_b // 2
-    if n < half:
-        return first + n
-    far = half + int(math.log(n / half) / math.log(128 / half) * (n_b - half))
-    return first + min(far, n_b - 1)
+    if Mask(1, 0):
+        a = max(delta, -delta)
+        return 16 * iverson(delta > 0) + min(a, 8) + min(7, floor(8 * math.log(max(1, a / 8)) / math.log(16)))
+    a = max(0, -delta)
+    return min(a, 16) + min(15, floor(16 * math.log(max(1, a / 16)) / math.log(8)))
 
 
 def ramp(x: float, a: float, b: float) -> float:
