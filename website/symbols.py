@@ -11,9 +11,9 @@ from typing import Any
 
 from transformulary.paper.meanings import MEANINGS
 from transformulary.paper.symbols import APPENDIX, BOXES, OURS, PRACTICE, SYMBOLS, Symbol
-from transformulary.pseudocode.boxes import SETS
 from transformulary.pseudocode.mathml import mathml
 from transformulary.pseudocode.nodes import Box, Fence, Frac, Infix, Node, Num, Power, Sym, Words
+from transformulary.pseudocode.spaces import SETS
 
 #: Symbols that are not in the tables: sets, and names that only formulas use.
 OTHERS = {

@@ -137,13 +137,13 @@ def corrupted():
     return [notation.corrupted(3, 7, 5, rng) for rng in draws] == [7, 3, 3, 0, 4]
 
 
-def top_k():
-    return np.allclose(notation.top_k(np.array([0.1, 0.25, 0.4, 0.25]), 2), [0, 0.25 / 0.65, 0.4 / 0.65, 0])
+def most_probable():
+    return np.allclose(notation.most_probable(np.array([0.1, 0.25, 0.4, 0.25]), 2), [0, 0.25 / 0.65, 0.4 / 0.65, 0])
 
 
-def top_p():
+def nucleus():
     p = np.array([0.1, 0.25, 0.4, 0.25])
-    two, three = notation.top_p(p, 0.65), notation.top_p(p, 0.66)
+    two, three = notation.nucleus(p, 0.65), notation.nucleus(p, 0.66)
     return np.allclose(two, [0, 0.25 / 0.65, 0.4 / 0.65, 0]) and np.allclose(three, p * (p > 0.1) / 0.9)
 
 
@@ -184,9 +184,10 @@ SENTENCES = {
     "token": chosen,
     "corrupted(v, mask_token, N_V) is mask_token with probability 0.8, v with 0.1, else one of the N_V tokens at "
     "random": corrupted,
-    "top_k(p, a) is p on its a most probable tokens, of equals the first, and 0 elsewhere, divided by its sum": top_k,
-    "top_p(p, b) is p on the fewest most probable tokens, of equals the first, that together reach b, and 0 elsewhere, "
-    "divided by its sum": top_p,
+    "most_probable(p, a) is p on its a most probable tokens, of equals the first, and 0 elsewhere, divided by its "
+    "sum": most_probable,
+    "nucleus(p, b) is p on the fewest most probable tokens, of equals the first, that together reach b, and 0 "
+    "elsewhere, divided by its sum": nucleus,
     "stop is the set of tokens {0, 2}, as `tokenizer.json` counts them, from 0": stop,
 }  # fmt: skip
 

@@ -46,6 +46,8 @@ __all__ = [
     "joined",
     "log",
     "matrix",
+    "most_probable",
+    "nucleus",
     "pi",
     "proportional",
     "ramp",
@@ -59,8 +61,6 @@ __all__ = [
     "stacked",
     "sum",
     "tanh",
-    "top_k",
-    "top_p",
     "uniform",
     "unwritten",
     "where",
@@ -277,7 +277,7 @@ def corrupted(v: int, mask_token: int, N_V: int, rng: np.random.Generator) -> in
     return mask_token if u < 0.8 else v if u < 0.9 else int(rng.random() * N_V)
 
 
-def top_k(q: Array, k: int) -> Array:
+def most_probable(q: Array, k: int) -> Array:
     """The distribution q without all but its k most probable tokens; among equals the lower ids stay."""
     kept = np.zeros(len(q))
     ids = np.argsort(-q, kind="stable")[:k]
@@ -289,10 +289,10 @@ def top_k(q: Array, k: int) -> Array:
 ROUNDING = 1e-12
 
 
-def top_p(q: Array, p: float) -> Array:
+def nucleus(q: Array, p: float) -> Array:
     """q on the smallest set of most probable tokens whose mass reaches p, at least one; among equals the lower ids."""
     mass = np.cumsum(-np.sort(-q))
-    return top_k(q, 1 + int((mass < p - ROUNDING).sum()))
+    return most_probable(q, 1 + int((mass < p - ROUNDING).sum()))
 
 
 def proportional(p: Array, tau: float) -> Array:

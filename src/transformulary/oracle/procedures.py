@@ -22,12 +22,12 @@ from transformulary.oracle.notation import (
     dropped,
     joined,
     log,
+    most_probable,
+    nucleus,
     proportional,
     randomly,
     sample,
     sum,
-    top_k,
-    top_p,
     unwritten,
 )
 from transformulary.oracle.theta import Theta, gradient
@@ -258,9 +258,9 @@ def DInference(
         if how.top_k or how.top_p < 1:
             p = proportional(p, tau)  # 4a
         if how.top_k:
-            p = top_k(p, how.top_k)  # 4b
+            p = most_probable(p, how.top_k)  # 4b
         if how.top_p < 1:
-            p = top_p(p, how.top_p)  # 4c
+            p = nucleus(p, how.top_p)  # 4c
         if how.top_k or how.top_p < 1:
             y = sample(p, rng)  # 5
         else:
@@ -305,9 +305,9 @@ def EDInference(
         if how.top_k or how.top_p < 1:
             p = proportional(p, tau)  # 5a
         if how.top_k:
-            p = top_k(p, how.top_k)  # 5b
+            p = most_probable(p, how.top_k)  # 5b
         if how.top_p < 1:
-            p = top_p(p, how.top_p)  # 5c
+            p = nucleus(p, how.top_p)  # 5c
         if how.top_k or how.top_p < 1:
             y = sample(p, rng)  # 6
         else:

@@ -52,13 +52,13 @@ DEFINITIONS = {
         "",
         "is $mask_token$ with probability $0.8$, $v$ with $0.1$, else one of the $N_V$ tokens at random",
     ),
-    "top_k": (
-        "top_k(p, a)",
+    "most_probable": (
+        "most_probable(p, a)",
         "",
         "is $p$ on its $a$ most probable tokens, of equals the first, and $0$ elsewhere, divided by its sum",
     ),
-    "top_p": (
-        "top_p(p, b)",
+    "nucleus": (
+        "nucleus(p, b)",
         "",
         "is $p$ on the fewest most probable tokens, of equals the first, that together reach $b$, and $0$ elsewhere, "
         "divided by its sum",

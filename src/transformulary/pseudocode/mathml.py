@@ -29,7 +29,7 @@ from transformulary.pseudocode.nodes import (
 )
 from transformulary.pseudocode.notation import GREEK, Letters, letters
 
-FENCES = {"[]": "[]", "{}": "{}", "[[]]": "⟦⟧", "ceiling": "⌈⌉", "floor": "⌊⌋", "()": "()", "norm": "‖‖"}
+FENCES = {"[]": "[]", "{}": "{}", "[[]]": "⟦⟧", "ceiling": "⌈⌉", "floor": "⌊⌋", "()": "()", "[)": "[)", "norm": "‖‖"}
 ACCENTS = {"tilde": "~", "hat": "^"}
 #: Operators after which a line may end.
 BREAKING = frozenset("←=≡≠≤≥∈∝+−⊙∧∨")
