@@ -3,13 +3,16 @@
 import itertools
 from dataclasses import replace
 
+import pytest
+
 from pseudocode.published import CONFIGS
 from transformulary.oracle.source import INDICES
 from transformulary.paper import PRACTICES, Inference, Training
 from transformulary.paper.practice import Practice
+from transformulary.pseudocode import render
 from transformulary.pseudocode.boxes import box, symbols
 from transformulary.pseudocode.definitions import DEFINITIONS
-from transformulary.pseudocode.nodes import Infix, Line, Sym
+from transformulary.pseudocode.nodes import Apply, Infix, Line, Sym, Words
 from transformulary.pseudocode.specialise import ROOTS, Program
 
 OPTIONS = {
@@ -80,6 +83,60 @@ def test_lines_use_what_boxes_declare():
             missing |= {(one.number, name) for name in symbols(one.lines) if name not in declared}
 
     assert missing == set()
+
+
+def calls(row):
+    """Every call in a line, and every title: (what is called, how many inputs, how many parameters)."""
+
+    def inside(part):
+        if isinstance(part, Apply) and isinstance(part.function, Words):
+            yield part.function.text, (len(part.given), len(part.parameters))
+        for value in part if isinstance(part, tuple) else vars(part).values() if hasattr(part, "__dict__") else ():
+            yield from inside(value)
+
+    return inside(row.parts)
+
+
+def assert_called_as_titled(boxes):
+    titles = dict(call for one in boxes for call in calls(Line("", 0, (one.title,))))
+    for one in boxes:
+        for name, count in (call for row in one.lines for call in calls(row)):
+            alone = name == "MHAttention" and count[0] == 1  # E4: a sequence that attends to itself
+            assert count == (1 if alone else titles[name][0], titles[name][1]) if name in titles else True, name
+
+
+def test_calls_have_the_arguments_of_what_they_call():
+    """With any choice, each call in a line has as many inputs and parameters as the title of what it calls."""
+    for program in programs():
+        if not getattr(
+            program.config, "segments", 0
+        ):  # Algorithm 12 has no segments
+            assert_called_as_titled(executed(program))
+
+
+@pytest.mark.parametrize("chosen", [{"loss": "tokens"}, {"optimiser": "sgd"}, {"optimiser": "adam"}], ids=str)
+@pytest.mark.parametrize("number", [11, 12, 13])
+def test_what_is_shown_together_is_of_one_practice(number, chosen):
+    """An algorithm of the paper and those of practice on one page call each other with what they take."""
+    page = render([number, "13b", "13d", "13u"], choose=chosen)
+
+    assert_called_as_titled(page.what.boxes)
+    whole = "A is any set" in str(page)
+    assert whole == (number != 13)
+
+
+@pytest.mark.parametrize("optimiser", PRACTICES["optimiser"])
+@pytest.mark.parametrize("name", ["paper 8", "paper 9", "paper 10"])
+def test_what_nothing_uses_is_not_printed(name, optimiser):
+    """Plain gradient descent remembers nothing, so there is no omega; tokens are counted where a mean is taken."""
+    for loss in PRACTICES["loss"]:
+        how = Training(N_steps=3, optimiser=optimiser, loss=loss)
+        program = Program(CONFIGS[name], practice=Practice(training=how))
+        wrapper, *_ = WRAPPERS[ROOTS[type(program.config)]]
+        names = {*symbols(row for one in map(program.source.name, (wrapper, "13u")) for row in box(program, one).lines)}
+
+        assert ("omega" in names) == (optimiser != "sgd")
+        assert ("N_tokens" in names) == (name == "paper 9" and loss == "tokens")
 
 
 def test_special_tokens_are_declared_where_the_algorithm_is_not_the_papers():

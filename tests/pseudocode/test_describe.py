@@ -157,7 +157,7 @@ def test_spaces_name_what_algorithms_take_and_return():
 
     for name, function in source.functions.items():
         given = [a.arg for a in function.args.posonlyargs]
-        assert {*results(function), *given} <= set(SPACES), name
+        assert {*results(function), *given} - {"how"} <= set(SPACES), name
 
 
 @pytest.mark.parametrize("name", ["paper 8", "paper 9", "paper 10", "Llama", "sparse"])

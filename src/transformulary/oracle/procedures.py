@@ -66,7 +66,8 @@ def EDTraining(
     N_data = len(x)
     if how.N_steps:
         D = batches(list(range(N_data)), c, how, rng)  # 0a
-        omega = MEMORY[how.optimiser](0)  # 0b
+        if how.optimiser != "sgd":
+            omega = MEMORY[how.optimiser](0)  # 0b
     for i in range(how.N_steps if how.N_steps else N_epochs):  # 1
         if how.N_steps:
             B = D[i] if how.N_acc == 1 else joined(D[how.N_acc * i : how.N_acc * (i + 1)])  # 1a
@@ -94,7 +95,10 @@ def EDTraining(
         elif how.loss == "sequences":
             g = g / len(B)  # 7a
         if how.N_steps:
-            theta, omega = update(theta, omega, g, i, eta, how, clock)  # 7b
+            if how.optimiser == "sgd":
+                theta = update(theta, (), g, i, eta, how, clock)  # 7b
+            else:
+                theta, omega = update(theta, omega, g, i, eta, how, clock)  # 7b
     theta_hat = theta  # 9
     return theta_hat
 
@@ -130,12 +134,14 @@ def ETraining(
     x_tilde = unwritten(x)
     if how.N_steps:
         D = batches(x, c, how, rng)  # 0a
-        omega = MEMORY[how.optimiser](0)  # 0b
+        if how.optimiser != "sgd":
+            omega = MEMORY[how.optimiser](0)  # 0b
     for i in range(how.N_steps if how.N_steps else N_epochs):  # 1
         if how.N_steps:
             x = D[i] if how.N_acc == 1 else joined(D[how.N_acc * i : how.N_acc * (i + 1)])  # 1a
             g = 0  # 1b
-            N_tokens = 0  # 1c
+            if how.loss == "tokens":
+                N_tokens = 0  # 1c
             x_tilde = unwritten(x)
         for n in range(len(x) if how.N_steps else N_data):  # 2
             ell = len(x[n])  # 3
@@ -155,7 +161,8 @@ def ETraining(
 
             if how.N_steps:
                 g = g + gradient(loss, theta)  # 10
-                N_tokens = N_tokens + len(T_tilde)  # 10a
+                if how.loss == "tokens":
+                    N_tokens = N_tokens + len(T_tilde)  # 10a
             else:
                 theta = theta - eta * gradient(loss, theta)  # 10
         if how.loss == "tokens":
@@ -163,7 +170,10 @@ def ETraining(
         elif how.loss == "sequences":
             g = g / len(x)  # 11a
         if how.N_steps:
-            theta, omega = update(theta, omega, g, i, eta, how, clock)  # 11b
+            if how.optimiser == "sgd":
+                theta = update(theta, (), g, i, eta, how, clock)  # 11b
+            else:
+                theta, omega = update(theta, omega, g, i, eta, how, clock)  # 11b
     theta_hat = theta  # 13
     return theta_hat
 
@@ -196,7 +206,8 @@ def DTraining(
     N_data = len(x)
     if how.N_steps:
         D = batches(x, c, how, rng)  # 0a
-        omega = MEMORY[how.optimiser](0)  # 0b
+        if how.optimiser != "sgd":
+            omega = MEMORY[how.optimiser](0)  # 0b
     for i in range(how.N_steps if how.N_steps else N_epochs):  # 1
         if how.N_steps:
             x = D[i] if how.N_acc == 1 else joined(D[how.N_acc * i : how.N_acc * (i + 1)])  # 1a
@@ -225,7 +236,10 @@ def DTraining(
         elif how.loss == "sequences":
             g = g / len(x)  # 7a
         if how.N_steps:
-            theta, omega = update(theta, omega, g, i, eta, how, clock)  # 7b
+            if how.optimiser == "sgd":
+                theta = update(theta, (), g, i, eta, how, clock)  # 7b
+            else:
+                theta, omega = update(theta, omega, g, i, eta, how, clock)  # 7b
     theta_hat = theta  # 9
     return theta_hat
 

@@ -16,7 +16,7 @@ from transformulary.paper.parameters import POSITIONAL, QK_NORM, Shapes, size, s
 from transformulary.pseudocode.credits import IN_THE_TEXT, MISPRINTED
 from transformulary.pseudocode.nodes import Apply, Box, Entry, Fence, Infix, Line, Node, Num, Power, Sym, Words
 from transformulary.pseudocode.notation import member
-from transformulary.pseudocode.spaces import PARAMETERS, RESULTS, SETS, SPACES, SPECIAL, TOLD
+from transformulary.pseudocode.spaces import GENERIC, PARAMETERS, RESULTS, SETS, SPACES, SPECIAL, TOLD
 from transformulary.pseudocode.specialise import ROOTS, WIDTH, Program, annotation, mentioned, papers_program
 from transformulary.pseudocode.statements import Parts, arrays, lines
 
@@ -111,7 +111,7 @@ class _Head:
             found = self.members((s, self.space(SPACES[a.arg])) for s, a in zip(symbols, arguments, strict=True))
             every: Parts = ("for", Infix("∈", index, Fence("[]", (Sym(count),)))) if count else ()
             parts += (*((";",) if parts else ()), *found, *every)
-        return parts
+        return (*parts, ", where", SETS["A"], "is any set") if self.generic else parts
 
     def output(self) -> Parts:
         found = self.members((self.symbol(name), self.space((SPACES | RESULTS)[name])) for name in self.results)
@@ -141,6 +141,11 @@ class _Head:
         head = [self.input(), self.output(), *(row.parts for row in self.parameters())]
         known = {*self.sizes(), *symbols(Line("", 0, parts) for parts in head)} | ({"N_V"} if self.is_root else set())
         return ((name, space) for name, space in (TOLD | SPECIAL).items() if name in here - known)
+
+    @property
+    def generic(self) -> bool:
+        """Whether it makes batches of whatever it is given: whole sequences, or numbers of pairs (Algorithm 11)."""
+        return self.name == "batches" and not self.program.practice.training.chunks
 
     @property
     def is_root(self) -> bool:
@@ -242,6 +247,8 @@ class _Head:
 
     def space(self, spec: str) -> Node:
         """The set that a spec of SPACES or a shape of the table of parameters means."""
+        if self.generic:
+            spec = GENERIC.get(spec, spec)
         if spec == "steps":
             return self.steps()
         if spec == "memory":

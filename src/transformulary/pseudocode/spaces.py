@@ -72,7 +72,12 @@ SPECIAL = {"mask_token": "V", "bos_token": "V", "eos_token": "V"}
 #: Values that a result has besides: the rate at a floor of 0.
 RESULTS = {"eta": "[0,∞)"}
 _STRINGS = Power(Sym("vocabulary"), Words("*"))
+#: What batches are made of, where nothing is cut into windows: elements of any set A.
+GENERIC = {"V*": "A", "((V*)*)*": "(A*)*"}
+_ANY = Sym("A", plain=True)
 SETS: dict[str, Node] = {
+    "A": _ANY,
+    "(A*)*": Power(Fence("()", (Power(_ANY, Words("*")),)), Words("*")),
     "naturals": Sym("naturals"),
     "integers": Sym("integers"),
     "V": Sym("vocabulary"),
