@@ -300,7 +300,9 @@ def test_the_held_out_part(tmp_path, said):
     measured = re.search(r"held out \((\d+) tokens, step 2\): ([\d.]+) nats per token", out)
     assert "Data: 202 tokens (characters) of a$b`c.txt (200 characters, sha256 " in head
     assert "The first 151 are trained on, as x with N_data = 1 sequence; the last 51 are held out." in head
-    assert f"Held-out loss: {measured[2]} nats per token, over {measured[1]} tokens, after step 2." in head
+    assert f"Held-out loss: {measured[2]} nats per token, over {measured[1]} tokens, after step 2: the mean of" in head
+    assert "in windows of at most ℓ_max + 1 tokens that begin where the one before ended, with nothing before" in head
+    assert "spread evenly" not in head
 
 
 def rewritten(folder, **changes):

@@ -108,9 +108,7 @@ def assert_called_as_titled(boxes):
 def test_calls_have_the_arguments_of_what_they_call():
     """With any choice, each call in a line has as many inputs and parameters as the title of what it calls."""
     for program in programs():
-        if not getattr(
-            program.config, "segments", 0
-        ):  # Algorithm 12 has no segments
+        if not getattr(program.config, "segments", 0):  # Algorithm 12 has no segments
             assert_called_as_titled(executed(program))
 
 

@@ -1,6 +1,7 @@
 """What pages say of functions in words, each sentence beside what the function does."""
 
 import ast
+import math
 import re
 
 import numpy as np
@@ -11,7 +12,7 @@ from pseudocode.formula_reader import FUNCTIONS, compiled
 from pseudocode.published import CONFIGS
 from transformulary import oracle
 from transformulary.oracle import notation
-from transformulary.oracle.theta import embeddings, matrices, sharing
+from transformulary.oracle.theta import embeddings, matrices, norm, sharing
 from transformulary.paper import Causal, DTransformerConfig, ETransformerConfig, Full, Inference, Training
 from transformulary.paper.practice import Practice
 from transformulary.pseudocode import text
@@ -127,6 +128,21 @@ def embedded():
     return kept(embeddings(THETA)) == {"W_e", "W_p"}
 
 
+def normed():
+    return math.isclose(norm(THETA), math.sqrt(sum(float(a) ** 2 for array in THETA.leaves() for a in array.flat)))
+
+
+def by_entries():
+    """A step of each optimiser that remembers squares is, for each number of theta, that of the number alone."""
+    for optimiser, functions in (("adam", oracle.Adam), ("rmsprop", oracle.RMSProp), ("adagrad", oracle.AdaGrad)):
+        how, g = Training(N_steps=1, optimiser=optimiser), THETA.map(lambda a: a + 0.5)
+        found, _ = functions(g, oracle.MEMORY[optimiser](0), 0, how)
+        for array, slope in zip(found.leaves(), g.leaves(), strict=True):
+            alone = [functions(v, oracle.MEMORY[optimiser](0), 0, how)[0] for v in slope.flat]
+            np.testing.assert_allclose(array.ravel(), alone, rtol=1e-14)
+    return True
+
+
 def chosen():
     rng = Given(0.1, 0.1, 0.7, 0.1)
     return notation.chosen([1, 4, 1, 2], 0.5, (4,), rng) == {0, 3}
@@ -180,6 +196,9 @@ SENTENCES = {
     "clock[i] is the time of training before step i, in seconds": clock,
     "matrices(θ) is θ with 0 in place of positional embeddings and of all vectors": decayed,
     "embeddings(g) is g with 0 in place of all but token and positional embeddings": embedded,
+    "‖g‖ is the root of the sum of the squares of all numbers in g, of all layers together": normed,
+    "√g is g with the root of every number; squares, quotients and a number that is added are of every number "
+    "too": by_entries,
     "chosen(x, p_mask, special) is a set of places of x, each with probability p_mask, but none of a special "
     "token": chosen,
     "corrupted(v, mask_token, N_V) is mask_token with probability 0.8, v with 0.1, else one of the N_V tokens at "

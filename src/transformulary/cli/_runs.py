@@ -64,7 +64,15 @@ class RunOf:
     def said(self) -> tuple[Line, ...]:
         """What the lines of the algorithms do not say, in sentences."""
         model = costs(self.config)
-        ways = (self._optimiser(), *self._clock(), self._beginning(), self._order(), self._chance(), self._use())
+        ways = (
+            self._optimiser(),
+            *self._clock(),
+            self._beginning(),
+            self._order(),
+            self._chance(),
+            *self._dropout(),
+            self._use(),
+        )
         return (*model, self._data(), self._special(), self._steps(), *self._sessions(), *ways, *self._measured())
 
     def _data(self) -> Line:
@@ -185,6 +193,14 @@ class RunOf:
             f"(`torch.randint`), then the order (`torch.randperm`){dropout}."
         )
 
+    def _dropout(self) -> Iterator[Line]:
+        """What the page does not say, so that nobody can repeat the run from it alone."""
+        if self.settings.dropout:
+            yield prose(
+                "With dropout this run cannot be repeated from the page alone: which entries are dropped depends on "
+                "the order in which the programs of PyTorch that compute the lines draw, and that is not recorded."
+            )
+
     def _use(self) -> Line:
         return prose(
             f"Inference: Algorithm 14 is that of `transformulary generate`, with what `{GENERATION}` says and the "
@@ -193,9 +209,14 @@ class RunOf:
 
     def _measured(self) -> Iterator[Line]:
         if measured := self.record.get("measured"):
+            held = self.record["corpus"]["held out"]
+            evenly = measured["tokens"] < held["tokens"] - held["sequences"]
             yield prose(
-                "Held-out loss: {nats_per_token:.4f} nats per token, over {tokens:,} tokens, after step {step:,}.",
+                "Held-out loss: {nats_per_token:.4f} nats per token, over {tokens:,} tokens, after step {step:,}: the "
+                "mean of $-log(P[x[t + 1], t])$, in windows of at most $ell_max + 1$ tokens that begin where the one "
+                "before ended, with nothing before them as context{some}.",
                 **measured,
+                some="; these windows are spread evenly over the held-out tokens" * evenly,
             )
 
 

@@ -9,7 +9,7 @@ from transformulary.paper import Causal, DTransformerConfig, ETransformerConfig,
 from transformulary.pseudocode.formulas import Formulas
 from transformulary.pseudocode.nodes import Infix, Line, Node
 from transformulary.pseudocode.prose import prose
-from transformulary.pseudocode.specialise import Program
+from transformulary.pseudocode.specialise import Program, how, mentioned
 
 #: Function -> (what, its value, in Python; a remark, as of `prose`).  A test compares values with `oracle.notation`.
 DEFINITIONS = {
@@ -42,6 +42,12 @@ DEFINITIONS = {
     "clock": ("clock[i]", "", "is the time of training before step $i$, in seconds"),
     "matrices": ("matrices(theta)", "", "is $theta$ with $0$ in place of positional embeddings and of all vectors"),
     "embeddings": ("embeddings(g)", "", "is $g$ with $0$ in place of all but token and positional embeddings"),
+    "norm": ("norm(g)", "", "is the root of the sum of the squares of all numbers in $g$, of all layers together"),
+    "entries": (
+        "sqrt(g)",
+        "",
+        "is $g$ with the root of every number; squares, quotients and a number that is added are of every number too",
+    ),
     "chosen": (
         "chosen(x, p_mask, special)",
         "",
@@ -69,12 +75,15 @@ DEFINITIONS = {
 
 def definitions(program: Program, names: Iterable[str]) -> Iterator[Line]:
     """One line for every function that the lines of some algorithms name, and for those that these need."""
+    names = list(names)
     nodes = [node for name in names for node in ast.walk(program[name])]
     used = {getattr(n, "id", getattr(n, "attr", getattr(n, "name", ""))) for n in nodes}
     facts = {"p_drop": program.practice.training.p_drop, "stop": ", ".join(map(str, program.practice.inference.stop))}
     by_the_clock = any(practice.training.T_total for practice in program.practice.by_session())
     if not (by_the_clock and "learning_rate" in used):
         used.discard("clock")  # which is handed on, and not looked at
+    if any("sqrt" in mentioned(program[name]) and how(program[name], program.practice) for name in names):
+        used.add("entries")
     if "bucket" in used:
         used |= {f"bucket_{'back' if mask.causal else 'ahead'}" for mask in _masks(program)}
     for name, (what, value, remark) in DEFINITIONS.items():
