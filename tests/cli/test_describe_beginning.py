@@ -84,3 +84,27 @@ def test_the_beginning_drawn_as_said(changes, run):
         zero, _, one = re.search(r"; (?:(.*) are 0(, )?)?(?:(.*) are 1)?\.$", begins).groups(default="")
         assert kind in re.split(", | and ", one if array.all() else zero), path
         assert array.min() == array.max() in (0, 1)
+
+
+def test_dropout_is_not_repeated_from_the_page(run):
+    """A run with dropout says that the page is not enough to repeat it; others have no such line."""
+    pages = []
+    for p in (0.0, 0.1):
+        dropping = replace(run, settings=replace(run.settings, dropout=p))
+        pages.append("\n".join(map(text.line, dropping.said())))
+
+    assert "With dropout this run cannot be repeated from the page alone" in pages[1]
+    assert "cannot be repeated" not in pages[0]
+
+
+def test_held_out_windows_that_were_left_out(run):
+    """Where a measurement read fewer targets than there are, the page says that its windows are spread evenly."""
+    pages = []
+    for tokens in (40, 39):
+        record = run.record | {
+            "corpus": run.record["corpus"] | {"held out": {"sequences": 2, "tokens": 42}},
+            "measured": {"step": 1, "nats_per_token": 1.5, "tokens": tokens},
+        }
+        pages.append("\n".join(map(text.line, replace(run, record=record).said())))
+
+    assert ["spread evenly" in page for page in pages] == [False, True]

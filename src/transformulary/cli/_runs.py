@@ -64,16 +64,9 @@ class RunOf:
     def said(self) -> tuple[Line, ...]:
         """What the lines of the algorithms do not say, in sentences."""
         model = costs(self.config)
-        ways = (
-            self._optimiser(),
-            *self._clock(),
-            self._beginning(),
-            self._order(),
-            self._chance(),
-            *self._dropout(),
-            self._use(),
-        )
-        return (*model, self._data(), self._special(), self._steps(), *self._sessions(), *ways, *self._measured())
+        texts = (self._data(), self._special(), self._steps(), *self._sessions())
+        ways = (self._optimiser(), *self._clock(), self._beginning(), self._order(), self._chance(), *self._dropout())
+        return (*model, *texts, *ways, self._use(), *self._measured())
 
     def _data(self) -> Line:
         learnt, held = (self.record["corpus"][part] for part in ("learnt from", "held out"))
