@@ -199,7 +199,7 @@ def test_generation_settings_are_those_of_the_folder(folder, said, tmp_path):
 
     for line in (
         "2  for i = 1, 2, …, min(5, 7 − ℓ) do",
-        "4b      p ← most_probable(p, 3)",
+        "4b      p ← likeliest(p, 3)",
         "4c      p ← nucleus(p, 0.75)",
         "5      sample a token y from p",
         "6a      if y ∈ stop then return x[ℓ+1:ℓ+i]",

@@ -19,7 +19,7 @@ FUNCTIONS = {
 } | {
     "length": len, "max": np.maximum, "min": np.minimum, "joined": notation.joined,
     "matrices": matrices,
-    "sharing": sharing, "embeddings": embeddings, "most_probable": notation.most_probable, "nucleus": notation.nucleus,
+    "sharing": sharing, "embeddings": embeddings, "likeliest": notation.likeliest, "nucleus": notation.nucleus,
     "bucket": lambda delta, Mask: notation.bucket(delta, lambda t_z, t_x: Mask(t_z + 1, t_x + 1)),
     "argmax": lambda p: int(np.argmax(p)) + 1,
 }  # fmt: skip

@@ -153,8 +153,8 @@ def corrupted():
     return [notation.corrupted(3, 7, 5, rng) for rng in draws] == [7, 3, 3, 0, 4]
 
 
-def most_probable():
-    return np.allclose(notation.most_probable(np.array([0.1, 0.25, 0.4, 0.25]), 2), [0, 0.25 / 0.65, 0.4 / 0.65, 0])
+def likeliest():
+    return np.allclose(notation.likeliest(np.array([0.1, 0.25, 0.4, 0.25]), 2), [0, 0.25 / 0.65, 0.4 / 0.65, 0])
 
 
 def nucleus():
@@ -203,8 +203,8 @@ SENTENCES = {
     "token": chosen,
     "corrupted(v, mask_token, N_V) is mask_token with probability 0.8, v with 0.1, else one of the N_V tokens at "
     "random": corrupted,
-    "most_probable(p, a) is p on its a most probable tokens, of equals the first, and 0 elsewhere, divided by its "
-    "sum": most_probable,
+    "likeliest(p, a) is p on its a most probable tokens, of equals the first, and 0 elsewhere, divided by its "
+    "sum": likeliest,
     "nucleus(p, b) is p on the fewest most probable tokens, of equals the first, that together reach b, and 0 "
     "elsewhere, divided by its sum": nucleus,
     "stop is the set of tokens {0, 2}, as `tokenizer.json` counts them, from 0": stop,

@@ -166,7 +166,7 @@ def test_practised_masks_are_printed():
 
     labels = [row[:4].strip() for row in page.splitlines() if row[4:6] == "  " and row[:4].strip()]
     assert "corrupted(v, mask_token, N_V) is mask_token with probability 0.8" in page
-    assert " ".join(labels) == "0a 0b 1 1a 1b 1c 2 3 3a 3b 4 5 6 8 9 10 10a 11 11a 11b 12 13"
+    assert " ".join(labels) == "0a 1 1a 1b 1c 2 3 3a 3b 4 5 6 8 9 10 10a 11 11a 11b 12 13"
     assert "  3a          T̃ ← chosen(x_n, p_mask, special)" in page
 
 

@@ -44,9 +44,9 @@ __all__ = [
     "interleaved",
     "iverson",
     "joined",
+    "likeliest",
     "log",
     "matrix",
-    "most_probable",
     "nucleus",
     "pi",
     "proportional",
@@ -277,7 +277,7 @@ def corrupted(v: int, mask_token: int, N_V: int, rng: np.random.Generator) -> in
     return mask_token if u < 0.8 else v if u < 0.9 else int(rng.random() * N_V)
 
 
-def most_probable(q: Array, k: int) -> Array:
+def likeliest(q: Array, k: int) -> Array:
     """The distribution q without all but its k most probable tokens; among equals the lower ids stay."""
     kept = np.zeros(len(q))
     ids = np.argsort(-q, kind="stable")[:k]
@@ -292,7 +292,7 @@ ROUNDING = 1e-12
 def nucleus(q: Array, p: float) -> Array:
     """q on the smallest set of most probable tokens whose mass reaches p, at least one; among equals the lower ids."""
     mass = np.cumsum(-np.sort(-q))
-    return most_probable(q, 1 + int((mass < p - ROUNDING).sum()))
+    return likeliest(q, 1 + int((mass < p - ROUNDING).sum()))
 
 
 def proportional(p: Array, tau: float) -> Array:

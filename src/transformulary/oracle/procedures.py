@@ -21,8 +21,8 @@ from transformulary.oracle.notation import (
     draws,
     dropped,
     joined,
+    likeliest,
     log,
-    most_probable,
     nucleus,
     proportional,
     randomly,
@@ -272,7 +272,7 @@ def DInference(
         if how.top_k or how.top_p < 1:
             p = proportional(p, tau)  # 4a
         if how.top_k:
-            p = most_probable(p, how.top_k)  # 4b
+            p = likeliest(p, how.top_k)  # 4b
         if how.top_p < 1:
             p = nucleus(p, how.top_p)  # 4c
         if how.top_k or how.top_p < 1:
@@ -319,7 +319,7 @@ def EDInference(
         if how.top_k or how.top_p < 1:
             p = proportional(p, tau)  # 5a
         if how.top_k:
-            p = most_probable(p, how.top_k)  # 5b
+            p = likeliest(p, how.top_k)  # 5b
         if how.top_p < 1:
             p = nucleus(p, how.top_p)  # 5c
         if how.top_k or how.top_p < 1:

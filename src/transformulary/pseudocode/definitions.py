@@ -58,8 +58,8 @@ DEFINITIONS = {
         "",
         "is $mask_token$ with probability $0.8$, $v$ with $0.1$, else one of the $N_V$ tokens at random",
     ),
-    "most_probable": (
-        "most_probable(p, a)",
+    "likeliest": (
+        "likeliest(p, a)",
         "",
         "is $p$ on its $a$ most probable tokens, of equals the first, and $0$ elsewhere, divided by its sum",
     ),
