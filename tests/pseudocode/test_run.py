@@ -137,7 +137,7 @@ def test_latex_is_ascii(name):
 
     assert page.isascii()
     where = page.partition(r"\noindent where")[2]
-    assert r"$\mathrm{most\_probable}(\boldsymbol{p}, \allowbreak a)$ is $\boldsymbol{p}$ on its $a$ most" in where
+    assert r"$\mathrm{likeliest}(\boldsymbol{p}, \allowbreak a)$ is $\boldsymbol{p}$ on its $a$ most" in where
     assert r"\textbf" not in where
 
 

@@ -25,7 +25,7 @@ class Choice:
     p: float
 
 
-def likeliest(P: Float[Tensor, " n"], k: int, name: Callable[[int], str]) -> list[Choice]:
+def most_probable(P: Float[Tensor, " n"], k: int, name: Callable[[int], str]) -> list[Choice]:
     """The k most probable, the first one first; all for k = 0.
 
     Raises:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transformulary.encode.choices import Choice, likeliest
+from transformulary.encode.choices import Choice, most_probable
 from transformulary.encode.reading import Texts, batch_of, encoder, read
 from transformulary.errors import CheckpointError
 from transformulary.models import Loaded
@@ -67,6 +67,6 @@ def classified(loaded: Loaded, texts: Texts, k: int = 0, batch: int = BATCH) -> 
         with evaluating(model), torch.no_grad():
             x, s, real = batch_of(model, rows)
             P = PROBLEMS[problem](model(x, s, real=real)).cpu()
-        yield from (likeliest(p, k, labels.__getitem__) for p in P)
+        yield from (most_probable(p, k, labels.__getitem__) for p in P)
 
     yield from by_length([*read(loaded, texts)], run, batch)

@@ -9,7 +9,7 @@ from itertools import chain, islice
 import torch
 from torch import Tensor
 
-from transformulary.encode.choices import Choice, likeliest
+from transformulary.encode.choices import Choice, most_probable
 from transformulary.encode.reading import Texts, batch_of, encoder, read, vocabulary
 from transformulary.errors import DataError, TokenError
 from transformulary.models import Loaded
@@ -143,7 +143,7 @@ class _Filling:
     def masked(self, i: int, t: int, p: Tensor) -> Masked:
         """What the token i in place t, from 0, is taken for."""
         was = None if i == self.mask else Choice(i, self.name(i), float(p[i]))
-        return Masked(t + 1, likeliest(p, self.k, self.name), was)
+        return Masked(t + 1, most_probable(p, self.k, self.name), was)
 
     def name(self, i: int) -> str:
         """How a token is spelled; empty in a gap of the vocabulary."""
