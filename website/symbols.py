@@ -11,9 +11,9 @@ from typing import Any
 
 from transformulary.paper.meanings import MEANINGS
 from transformulary.paper.symbols import GROUPS, SYMBOLS, Symbol
-from transformulary.pseudocode.boxes import SETS
 from transformulary.pseudocode.mathml import mathml
 from transformulary.pseudocode.nodes import Box, Fence, Frac, Infix, Node, Num, Power, Sym, Words
+from transformulary.pseudocode.spaces import SETS
 
 _V = Sym("vocabulary")
 #: Sets of the tables as formulas, by their spelling there.

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -170,11 +171,24 @@ def test_t5_buckets():
     """Near distances have a bucket each, far ones share; T5's table for both directions and for the past only."""
     from transformulary.oracle.notation import bucket
 
-    both = [bucket(r, True) for r in (-200, -9, -7, -1, 0, 1, 7, 8, 12, 127, 200)]
-    past = [bucket(r, False) for r in (3, 0, -1, -15, -16, -20, -127, -500)]
+    both = [bucket(r, Full()) for r in (-200, -9, -7, -1, 0, 1, 7, 8, 12, 127, 200)]
+    past = [bucket(r, Causal()) for r in (3, 0, -1, -15, -16, -20, -127, -500)]
 
     assert both == [15, 8, 7, 1, 0, 17, 23, 24, 25, 31, 31]
     assert past == [0, 0, 1, 15, 16, 17, 31, 31]
+
+
+@pytest.mark.parametrize("mask", [Full(), Causal()], ids=str)
+def test_t5_buckets_are_those_of_transformers(mask):
+    """Encoder and decoder of the published T5 have the same bucket for every distance."""
+    from transformers.models.t5.modeling_t5 import T5Attention
+
+    from transformulary.oracle.notation import bucket
+
+    distances = torch.arange(-600, 601)
+    theirs = T5Attention._relative_position_bucket(distances, bidirectional=not mask.causal)
+
+    assert theirs.tolist() == [bucket(delta, mask) for delta in distances.tolist()]
 
 
 @pytest.mark.parametrize("norm", ["layer_norm", "rms_norm"])

@@ -4,7 +4,6 @@ import itertools
 import json
 import re
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,14 +19,12 @@ from pseudocode.test_pages import from_one
 from pseudocode.test_tex import complaints
 from transformulary import __version__
 from transformulary.cli import main
-from transformulary.cli._runs import run_of
 from transformulary.conform.theta import theta_of
 from transformulary.data import Batches, Documents, corpus
 from transformulary.formats.state import checksum
 from transformulary.models import load
-from transformulary.nn import DTransformer
 from transformulary.paper.settings import TrainingSettings
-from transformulary.pseudocode import FORMATS, text
+from transformulary.pseudocode import FORMATS
 from transformulary.train import initial_model, load_state
 from transformulary.train.checkpoint import raw, save_state
 
@@ -203,8 +200,8 @@ def test_generation_settings_are_those_of_the_folder(folder, said, tmp_path):
 
     for line in (
         "2  for i = 1, 2, …, min(5, 7 − ℓ) do",
-        "4b      p ← top_k(p, 3)",
-        "4c      p ← top_p(p, 0.75)",
+        "4b      p ← likeliest(p, 3)",
+        "4c      p ← nucleus(p, 0.75)",
         "5      sample a token y from p",
         "6a      if y ∈ stop then return x[ℓ+1:ℓ+i]",
         "stop is the set of tokens {2}, as `tokenizer.json` counts them, from 0",
@@ -304,19 +301,9 @@ def test_the_held_out_part(tmp_path, said):
     measured = re.search(r"held out \((\d+) tokens, step 2\): ([\d.]+) nats per token", out)
     assert "Data: 202 tokens (characters) of a$b`c.txt (200 characters, sha256 " in head
     assert "The first 151 are trained on, as x with N_data = 1 sequence; the last 51 are held out." in head
-    assert f"Held-out loss: {measured[2]} nats per token, over {measured[1]} tokens, after step 2." in head
-
-
-def test_the_order_in_which_matrices_are_drawn(folder, said):
-    """What the page says is the order in which a model has its matrices."""
-    config = load(folder).model.config
-    for changes in ({}, {"tied": False, "mlp": "gated"}, {"positions": "rotary"}):
-        run = replace(run_of(str(folder)), config=replace(config, **changes))
-        names = [name for name, p in DTransformer(run.config).named_parameters() if p.ndim == 2]
-        words = next(text.line(row) for row in run.said() if "drawn in this order" in text.line(row))
-
-        said_so = re.findall(r"W_\w+", words.partition("columns: ")[2].replace("W_q, W_k and W_v", "W_qkv"))
-        assert [name.split(".")[-2] for name in names] == said_so
+    assert f"Held-out loss: {measured[2]} nats per token, over {measured[1]} tokens, after step 2: the mean of" in head
+    assert "in windows of at most ℓ_max + 1 tokens that begin where the one before ended, with nothing before" in head
+    assert "spread evenly" not in head
 
 
 def rewritten(folder, **changes):

@@ -64,7 +64,7 @@ ANNALOG = {
 #: What changes beside the order of lines, which is Algorithm 8a's.
 T5 = {
     "4.1": "Q ← W_q X",
-    "4.4": "∀t_z, t_x: S[t_z,t_x] ← K[:,t_z]ᵀ Q[:,t_x] + B[bucket(t_z−t_x, Mask[2,1])+1]",
+    "4.4": "∀t_z, t_x: S[t_z,t_x] ← K[:,t_z]ᵀ Q[:,t_x] + B[bucket(t_z−t_x, Mask)+1]",
     "4.6": "return Ṽ = V softmax(S)",
     "5.4": "return Ṽ = W_o Y",
     "6r.3": "return ê = e/√(v + 10⁻⁶) ⊙ γ",

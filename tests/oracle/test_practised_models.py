@@ -148,7 +148,7 @@ def test_filters_are_distributions(rng, k, p):
     """What top_k and top_p leave are the most probable tokens, their proportions kept, and as many as asked for."""
     q = oracle.softmax(rng.normal(size=8))
 
-    few, mass = notation.top_k(q, k), notation.top_p(q, p)
+    few, mass = notation.likeliest(q, k), notation.nucleus(q, p)
 
     for kept in (few, mass):
         assert math.isclose(kept.sum(), 1, rel_tol=1e-12)

@@ -15,11 +15,12 @@ from transformulary.oracle.theta import embeddings, matrices, norm, sharing
 
 FUNCTIONS = {
     name: getattr(notation, name)
-    for name in ("softmax", "GELU", "GELU_tanh", "ReLU", "SiLU", "exp", "log", "sin", "cos", "tanh", "bucket", "ramp")
+    for name in ("softmax", "GELU", "GELU_tanh", "ReLU", "SiLU", "exp", "log", "sin", "cos", "tanh", "ramp")
 } | {
-    "length": len, "max": np.maximum, "min": np.minimum, "floor": np.floor, "ceil": np.ceil, "joined": notation.joined,
+    "length": len, "max": np.maximum, "min": np.minimum, "joined": notation.joined,
     "matrices": matrices,
-    "sharing": sharing, "embeddings": embeddings, "top_k": notation.top_k, "top_p": notation.top_p,
+    "sharing": sharing, "embeddings": embeddings, "likeliest": notation.likeliest, "nucleus": notation.nucleus,
+    "bucket": lambda delta, Mask: notation.bucket(delta, lambda t_z, t_x: Mask(t_z + 1, t_x + 1)),
     "argmax": lambda p: int(np.argmax(p)) + 1,
 }  # fmt: skip
 ONES = object()  # the row of ones in b 1ᵀ

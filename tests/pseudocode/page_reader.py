@@ -18,6 +18,12 @@ CONSTANTS = {"∞": np.inf, "π": np.pi}
 GREEK = {"γ": "gamma", "β": "beta", "η": "eta", "τ": "tau"}
 #: Parameters of every head that all layers have in common.
 SHARED = {"B_enc", "B_dec"}
+#: Functions that draw; tokens and places are counted from 1 on a page.
+DRAWN = {
+    "uniform": notation.uniform,
+    "chosen": lambda *given: {t + 1 for t in notation.chosen(*given)},
+    "corrupted": lambda v, mask, *given: notation.corrupted(v - 1, mask - 1, *given) + 1,
+}
 BUNDLES = {"": "W", "enc": "W_enc", "dec": "W_dec", "e/d": "W_ed"}
 
 
@@ -113,6 +119,11 @@ class Env(dict):
                     if (value := self.block(inner, depth + 1)) is not None:
                         return value
                 end = self.ended(lines, end, depth)
+            elif loop := re.fullmatch(r"for (\w) ∈ (\S+) do", words):
+                for i in self.value(loop[2]):
+                    self[loop[1]] = i
+                    self.block(inner, depth + 1)
+                end = self.ended(lines, end, depth)
             elif loop := re.fullmatch(r"while (.*) do", words):
                 while self.value(loop[1]):
                     self.block(inner, depth + 1)
@@ -148,11 +159,9 @@ class Env(dict):
             self[found[2]] = [*self[found[2]], self.value(found[1])]
         elif found := re.fullmatch(r"put (\w) in random order", words):
             self[found[1]] = notation.shuffled(self[found[1]], self.book.told["rng"])
-        elif " with probability p_mask, else " in words:
-            target, a, b = re.fullmatch(r"(\S+) ← (\S+) with probability p_mask, else (\S+)", words).groups()
-            assert target == "x\u0303_n[t]"
-            drawn = notation.randomly(*map(self.value, (a, b, "p_mask")), self.book.told["rng"])
-            self.families.setdefault("x\u0303", {}).setdefault(self["n"], {})[self["t"]] = drawn
+        elif found := re.fullmatch(r"(\S+) ← (\S+) with probability (\S+), else (\S+)", words):
+            target, a, p, b = found.groups()
+            self.assign(target, notation.randomly(*map(self.value, (a, b, p)), self.book.told["rng"]))
         elif words.startswith("P(θ) ←"):
             self["P(θ)"] = compiled(words.removeprefix("P(θ) ← "))
         elif words.startswith("loss(θ) ="):
@@ -189,13 +198,21 @@ class Env(dict):
         self["S"] = self.keep(label, S)
 
     def assign(self, target, value):
-        """x ← value; (θ, ω) ← two values; a list of sequences is a family, x_n."""
+        """x ← value; (θ, ω) ← two values; a list of sequences is a family, x_n; x̃_n is what is assigned."""
+        if target in ("x\u0303_n", "x\u0303_n[t]"):
+            masked = self.families.setdefault("x\u0303", {})
+            if target == "x\u0303_n":
+                masked[self["n"]] = dict(enumerate(value, 1))
+            else:
+                masked.setdefault(self["n"], {})[self["t"]] = value
+            return
         if target.startswith("("):
             for name, part in zip(target.strip("()").split(", "), value, strict=True):
                 self.assign(name, part)
             return
         self[target] = value
         self.families.pop(target, None)
+        self.families.pop(f"{target}\u0303", None)  # another x has its own x̃
         if isinstance(value, list) and value and isinstance(value[0], list):
             self.families[target] = dict(enumerate(value, 1))
 
@@ -265,8 +282,8 @@ class Env(dict):
     def call(self, name, arguments):
         if name in self.book.pages:
             return self.book.run(name, *arguments)
-        if name == "uniform":
-            return notation.uniform(*arguments, self.book.told["rng"])
+        if name in DRAWN:
+            return DRAWN[name](*arguments, self.book.told["rng"])
         return self.book.told[name](*arguments) if name in self.book.told else FUNCTIONS[name](*arguments)
 
     def listed(self, items, separator):

@@ -1,15 +1,19 @@
 """What pages say of functions in words, each sentence beside what the function does."""
 
 import ast
+import math
+import re
 
 import numpy as np
 import pytest
 
 from oracle.test_practice import Given
+from pseudocode.formula_reader import FUNCTIONS, compiled
+from pseudocode.published import CONFIGS
 from transformulary import oracle
 from transformulary.oracle import notation
-from transformulary.oracle.theta import embeddings, matrices, sharing
-from transformulary.paper import DTransformerConfig, Inference, Training
+from transformulary.oracle.theta import embeddings, matrices, norm, sharing
+from transformulary.paper import Causal, DTransformerConfig, ETransformerConfig, Full, Inference, Training
 from transformulary.paper.practice import Practice
 from transformulary.pseudocode import text
 from transformulary.pseudocode.definitions import DEFINITIONS, definitions
@@ -26,6 +30,22 @@ class Everything(Program):
 
     def __getitem__(self, name):
         return ast.parse("\n".join([*DEFINITIONS, "learning_rate"]))
+
+
+T5 = CONFIGS["T5"]
+ENCODER = ETransformerConfig(N_V=3, ell_max=3, L=1, H=1, d_e=2, d_mlp=2, positions="bucketed")
+
+
+@pytest.mark.parametrize(
+    ("config", "ways"), [(CONFIGS["T5's buckets"], "a later"), (ENCODER, "later"), (T5, "a later, later")], ids=str
+)
+def test_buckets_for_the_masks_that_a_model_has(config, ways):
+    """A decoder's page says what buckets are for earlier tokens, an encoder's for both ways, T5's both."""
+    program = Program(config)
+
+    said = [text.line(row) for row in definitions(program, program.executed) if "bucket(" in text.line(row)]
+
+    assert [re.search(r"attend to (a later|later)", row)[1] for row in said] == ways.split(", ")
 
 
 def softmax():
@@ -45,10 +65,28 @@ def ramp():
     return [notation.ramp(x, 2, 2) for x in (1.9, 2.1)] == [0, 1]
 
 
-def bucket():
-    ends = [f(notation.bucket(r, seen) for r in range(-200, 201)) for seen in (True, False) for f in (min, max)]
-    later = [len({notation.bucket(r, seen) for r in (-3, 0, 3)}) for seen in (True, False)]
-    return ends == [0, 31, 0, 31] and later == [3, 2]
+def buckets(sentence, mask):
+    """The printed formula, read as a reader does; and in whole numbers, which no rounding touches."""
+    formula, a = re.fullmatch(r"bucket\(δ, Mask\) = (.*) with a = (.*), where .*", sentence).groups()
+    n, most, far = (8, 7, 16) if mask(1, 0) else (16, 15, 8)
+    for delta in range(-300, 301):
+        distance = int(compiled(a)(Named(δ=delta)))
+        ours = notation.bucket(delta, mask)
+        printed = compiled(formula)(Named(a=distance, δ=delta))
+        steps = sum(far**k * n**n <= distance**n for k in range(1, most + 1))
+        if not (ours == printed == (16 if mask(1, 0) and delta > 0 else 0) + min(distance, n) + steps):
+            return False
+    return True
+
+
+class Named(dict):
+    """A reader's names."""
+
+    def symbol(self, letter, low, high):
+        return self[letter]
+
+    def call(self, name, arguments):
+        return FUNCTIONS[name](*arguments)
 
 
 def shared():
@@ -90,6 +128,21 @@ def embedded():
     return kept(embeddings(THETA)) == {"W_e", "W_p"}
 
 
+def normed():
+    return math.isclose(norm(THETA), math.sqrt(sum(float(a) ** 2 for array in THETA.leaves() for a in array.flat)))
+
+
+def by_entries():
+    """A step of each optimiser that remembers squares is, for each number of theta, that of the number alone."""
+    for optimiser, functions in (("adam", oracle.Adam), ("rmsprop", oracle.RMSProp), ("adagrad", oracle.AdaGrad)):
+        how, g = Training(N_steps=1, optimiser=optimiser), THETA.map(lambda a: a + 0.5)
+        found, _ = functions(g, oracle.MEMORY[optimiser](0), 0, how)
+        for array, slope in zip(found.leaves(), g.leaves(), strict=True):
+            alone = [functions(v, oracle.MEMORY[optimiser](0), 0, how)[0] for v in slope.flat]
+            np.testing.assert_allclose(array.ravel(), alone, rtol=1e-14)
+    return True
+
+
 def chosen():
     rng = Given(0.1, 0.1, 0.7, 0.1)
     return notation.chosen([1, 4, 1, 2], 0.5, (4,), rng) == {0, 3}
@@ -100,13 +153,13 @@ def corrupted():
     return [notation.corrupted(3, 7, 5, rng) for rng in draws] == [7, 3, 3, 0, 4]
 
 
-def top_k():
-    return np.allclose(notation.top_k(np.array([0.1, 0.25, 0.4, 0.25]), 2), [0, 0.25 / 0.65, 0.4 / 0.65, 0])
+def likeliest():
+    return np.allclose(notation.likeliest(np.array([0.1, 0.25, 0.4, 0.25]), 2), [0, 0.25 / 0.65, 0.4 / 0.65, 0])
 
 
-def top_p():
+def nucleus():
     p = np.array([0.1, 0.25, 0.4, 0.25])
-    two, three = notation.top_p(p, 0.65), notation.top_p(p, 0.66)
+    two, three = notation.nucleus(p, 0.65), notation.nucleus(p, 0.66)
     return np.allclose(two, [0, 0.25 / 0.65, 0.4 / 0.65, 0]) and np.allclose(three, p * (p > 0.1) / 0.9)
 
 
@@ -116,6 +169,14 @@ def stop():
     return all(tokens[-1] in (0, 2) or len(tokens) == 8 for tokens in y) and min(map(len, y)) < 8
 
 
+BACK = (
+    "bucket(δ, Mask) = min(a, 16) + min(15, ⌊16 (log max(1, a/16)) / (log 8)⌋) with a = max(0, −δ), where Mask lets "
+    "no token attend to a later one"
+)
+AHEAD = (
+    "bucket(δ, Mask) = 16 [[δ > 0]] + min(a, 8) + min(7, ⌊8 (log max(1, a/8)) / (log 16)⌋) with a = max(δ, −δ), "
+    "where Mask lets tokens attend to later ones"
+)
 #: Sentence -> whether it is so.
 SENTENCES = {
     "softmax(A)[i,j] = exp(A[i,j]) / Σ_{k=1..d} exp(A[k,j]) where A has d rows": softmax,
@@ -125,7 +186,8 @@ SENTENCES = {
     "ReLU(x) = max(0, x) for every entry x": lambda: entry_by_entry("ReLU"),
     "SiLU(x) = x/(1 + exp(−x)) for every entry x": lambda: entry_by_entry("SiLU"),
     "ramp(x, a, b) = max(0, min(1, (x − a)/(b − a))); a step at a where a = b": ramp,
-    "bucket(r, b) is T5's bucket, from 0 to 31, of the distance r; b: later tokens are seen": bucket,
+    BACK: lambda: buckets(BACK, Causal()),
+    AHEAD: lambda: buckets(AHEAD, Full()),
     "sharing(𝓦, B_enc) is 𝓦 with B_enc, which all layers have in common, as its B": shared,
     "dropout(X) is X with each entry 0 with probability 0.25 and else divided by 1 − 0.25, drawn anew for every "
     "sequence and step; in inference it is X": dropout,
@@ -134,13 +196,17 @@ SENTENCES = {
     "clock[i] is the time of training before step i, in seconds": clock,
     "matrices(θ) is θ with 0 in place of positional embeddings and of all vectors": decayed,
     "embeddings(g) is g with 0 in place of all but token and positional embeddings": embedded,
+    "‖g‖ is the root of the sum of the squares of all numbers in g, of all layers together": normed,
+    "√g is g with the root of every number; squares, quotients and a number that is added are of every number "
+    "too": by_entries,
     "chosen(x, p_mask, special) is a set of places of x, each with probability p_mask, but none of a special "
     "token": chosen,
     "corrupted(v, mask_token, N_V) is mask_token with probability 0.8, v with 0.1, else one of the N_V tokens at "
     "random": corrupted,
-    "top_k(p, a) is p on its a most probable tokens, of equals the first, and 0 elsewhere, divided by its sum": top_k,
-    "top_p(p, b) is p on the fewest most probable tokens, of equals the first, that together reach b, and 0 elsewhere, "
-    "divided by its sum": top_p,
+    "likeliest(p, a) is p on its a most probable tokens, of equals the first, and 0 elsewhere, divided by its "
+    "sum": likeliest,
+    "nucleus(p, b) is p on the fewest most probable tokens, of equals the first, that together reach b, and 0 "
+    "elsewhere, divided by its sum": nucleus,
     "stop is the set of tokens {0, 2}, as `tokenizer.json` counts them, from 0": stop,
 }  # fmt: skip
 

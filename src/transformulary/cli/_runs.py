@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from transformulary.cli.generate import TOKENS
 from transformulary.errors import CheckpointError
 from transformulary.formats import Defaults, config_of, read_json
 from transformulary.formats.state import NAME
-from transformulary.paper import DTransformerConfig
+from transformulary.paper import DTransformerConfig, initial
 from transformulary.paper.practice import Inference, Limits, Practice
 from transformulary.paper.settings import TrainingSettings
 from transformulary.pseudocode.heads import costs
@@ -63,8 +64,9 @@ class RunOf:
     def said(self) -> tuple[Line, ...]:
         """What the lines of the algorithms do not say, in sentences."""
         model = costs(self.config)
-        ways = (self._optimiser(), *self._clock(), self._beginning(), self._order(), self._chance(), self._use())
-        return (*model, self._data(), self._special(), self._steps(), *self._sessions(), *ways, *self._measured())
+        texts = (self._data(), self._special(), self._steps(), *self._sessions())
+        ways = (self._optimiser(), *self._clock(), self._beginning(), self._order(), self._chance(), *self._dropout())
+        return (*model, *texts, *ways, self._use(), *self._measured())
 
     def _data(self) -> Line:
         learnt, held = (self.record["corpus"][part] for part in ("learnt from", "held out"))
@@ -161,20 +163,19 @@ class RunOf:
         s = self.settings
         times = f"${s.init_residual:g}$ times " * (s.init_residual != 1)
         last = f"{times}${s.init_std:g} / sqrt(2 * L)$" if s.init_residual else "$0$"
+        values = zip(initial.constant(self.config), "01", strict=True)
+        begins = [f"{listed(dict.fromkeys(map(_called, names)))} are ${n}$" for names, n in values if names]
         return prose(
             f"Beginning: matrices of $theta$ are normal with standard deviation ${s.init_std:g}$, $W_o$ and $W_mlp2$ "
-            f"with {last}; biases and $beta$ are $0$, $gamma$ is $1$."
+            f"with {last}; {', '.join(begins)}."
         )
 
     def _order(self) -> Line:
-        """In which order the matrices are drawn, as `nn.initialise` goes through them."""
-        c = self.config
-        first = ["$W_e$"] + ["$W_p$"] * (c.positions == "learned")
-        layer = ["$W_q$, $W_k$ and $W_v$ of all heads", "$W_o$", "$W_mlp1$"] + ["$W_mlp3$"] * (c.mlp == "gated")
-        unembedding = "" if c.tied else "; $W_u$"
+        """In which order the matrices are drawn."""
+        before, layer, after = (", ".join(map(_matrix, part)) for part in initial.drawn(self.config))
         return prose(
-            f"Matrices are drawn in this order, by rows, $W_e$ and $W_p$ by columns: {', '.join(first)}; of every "
-            f"layer {', '.join(layer)}, $W_mlp2${unembedding}."
+            f"Matrices are drawn in this order, each at once and by rows, $W_e$ and $W_p$ by columns, in float32: "
+            f"{before}; of every layer {layer}{f'; {after}' * bool(after)}."
         )
 
     def _chance(self) -> Line:
@@ -185,6 +186,14 @@ class RunOf:
             f"(`torch.randint`), then the order (`torch.randperm`){dropout}."
         )
 
+    def _dropout(self) -> Iterator[Line]:
+        """What the page does not say, so that nobody can repeat the run from it alone."""
+        if self.settings.dropout:
+            yield prose(
+                "With dropout this run cannot be repeated from the page alone: which entries are dropped depends on "
+                "the order in which the programs of PyTorch that compute the lines draw, and that is not recorded."
+            )
+
     def _use(self) -> Line:
         return prose(
             f"Inference: Algorithm 14 is that of `transformulary generate`, with what `{GENERATION}` says and the "
@@ -193,10 +202,34 @@ class RunOf:
 
     def _measured(self) -> Iterator[Line]:
         if measured := self.record.get("measured"):
+            held = self.record["corpus"]["held out"]
+            evenly = measured["tokens"] < held["tokens"] - held["sequences"]
             yield prose(
-                "Held-out loss: {nats_per_token:.4f} nats per token, over {tokens:,} tokens, after step {step:,}.",
+                "Held-out loss: {nats_per_token:.4f} nats per token, over {tokens:,} tokens, after step {step:,}: the "
+                "mean of $-log(P[x[t + 1], t])$, in windows of at most $ell_max + 1$ tokens that begin where the one "
+                "before ended, with nothing before them as context{some}.",
                 **measured,
+                some="; these windows are spread evenly over the held-out tokens" * evenly,
             )
+
+
+def _matrix(names: tuple[str, ...]) -> str:
+    """A matrix, or what one matrix holds; of all heads, if every head has one."""
+    every = " of all heads" * (names[0] in ("W_q", "W_k", "W_v", "W_r"))
+    joint = " as one matrix" * (len(names) > 1)
+    return listed(f"${name}$" for name in names) + every + joint
+
+
+def _called(vector: str) -> str:
+    """What stands for a vector in a sentence: its kind, if there are several of the kind."""
+    kind = re.match("(b|beta|gamma)(?:_|$)", vector)
+    return f"${vector}$" if not kind else "biases" if kind[1] == "b" else f"${kind[1]}$"
+
+
+def listed(words: Iterable[str]) -> str:
+    """a, b and c; nothing if there are none."""
+    *first, last = ["", *words]
+    return " and ".join(filter(None, (", ".join(filter(None, first)), last)))
 
 
 def run_of(folder: str) -> RunOf:

@@ -180,8 +180,9 @@ def only_bucketed(c: Any) -> bool:
     return True
 
 
-def bucket_of(distance: int, both_ways: bool, most: float, buckets: int = 32) -> int:
+def bucket_of(distance: int, Mask: Any, most: float, buckets: int = 32) -> int:
     """T5's bucket of a distance t_z - t_x, where those up to `most` are told apart, by so many buckets."""
+    both_ways = Mask(1, 0)
     own, first = (buckets // 2, buckets // 2 * (distance > 0)) if both_ways else (buckets, 0)
     n, half = abs(distance) if both_ways else max(-distance, 0), own // 2
     if n < half or most > 10**8:

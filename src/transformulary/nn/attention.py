@@ -124,8 +124,7 @@ class MHAttention(nn.Module):
         self.scale: float = choice("scale", c)(c)
         self.rows, self.widths = list(heights(c)), (c.d_attn, c.d_attn, c.d_mid)
         self.reads = Reads(c.d_e, d_z or c.d_e, c.H)
-        one_product = len({bias in c.absent for bias in ("b_q", "b_k", "b_v")}) == 1 and d_z in (None, c.d_e)
-        self.W_qkv = Joint(c) if one_product else Apart(c, d_z or c.d_e)
+        self.W_qkv = Joint(c) if c.joint and d_z in (None, c.d_e) else Apart(c, d_z or c.d_e)
         norms = [choice("norm", c)(c, beta, c.d_attn) if c.qk_norm else nn.Identity() for beta in ("beta_q", "beta_k")]
         self.norm_q, self.norm_k = norms
         self.rotation = choice("positions", c).rotation(c)

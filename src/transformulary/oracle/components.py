@@ -168,8 +168,7 @@ def Attention(X: Array, Z: Array, /, W_qkv: Theta, Mask: Rule, c: Any = PAPER) -
         )  # 4
     elif c.positions == "bucketed":
         S = matrix(
-            [K[:, t_z].T @ Q[:, t_x] + W_qkv.B[bucket(t_z - t_x, Mask(1, 0))] for t_x in range(ell_x)]
-            for t_z in range(ell_z)
+            [K[:, t_z].T @ Q[:, t_x] + W_qkv.B[bucket(t_z - t_x, Mask)] for t_x in range(ell_x)] for t_z in range(ell_z)
         )  # 4
     else:
         S = K.T @ Q  # 4

@@ -136,10 +136,11 @@ def RMSProp(g: Theta, omega: Any, i: Position, /, how: Training) -> tuple[Theta,
 
 
 @algorithm("13u")
-def update(
-    theta: Theta, omega: Any, g: Any, i: Position, /, eta: float, how: Training, clock: Sequence[float]
-) -> tuple[Theta, Any]:
-    """(theta, omega) <- update(theta, omega, g, i | eta): one step of the optimiser with the gradient g of the loss."""
+def update(theta: Theta, omega: Any, g: Any, i: Position, /, eta: float, how: Training, clock: Sequence[float]) -> Any:
+    """(theta, omega) <- update(theta, omega, g, i | eta): one step of the optimiser with the gradient g of the loss.
+
+    Returns theta and omega; theta alone for plain gradient descent, which remembers nothing.
+    """
     if how.g_max:
         g = g / max(1, norm(g) / how.g_max)  # 1
     if how.decay and not how.decoupled:
@@ -153,7 +154,7 @@ def update(
     if how.schedule != "constant" or how.N_warmup:
         eta = learning_rate(i, eta, how, clock)  # 6
     theta = theta - eta * g  # 7
-    return theta, omega  # 8
+    return theta if how.optimiser == "sgd" else (theta, omega)  # 8
 
 
 #: The closed tables of practice; their keys are those of `paper.PRACTICES`.
@@ -162,7 +163,6 @@ OPTIMISER: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 #: What an optimiser remembers before the first step.
 MEMORY: dict[str, Callable[[float], Any]] = {
-    "sgd": lambda zero: zero,
     "momentum": lambda zero: zero,
     "rmsprop": lambda zero: zero,
     "adagrad": lambda zero: zero,

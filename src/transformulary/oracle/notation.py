@@ -44,8 +44,10 @@ __all__ = [
     "interleaved",
     "iverson",
     "joined",
+    "likeliest",
     "log",
     "matrix",
+    "nucleus",
     "pi",
     "proportional",
     "ramp",
@@ -59,9 +61,8 @@ __all__ = [
     "stacked",
     "sum",
     "tanh",
-    "top_k",
-    "top_p",
     "uniform",
+    "unwritten",
     "where",
 ]
 
@@ -178,18 +179,17 @@ def indices(A: Array) -> tuple[Array, Array]:
     return np.arange(n_rows)[:, None], np.arange(n_columns)[None, :]
 
 
-def bucket(distance: int, both_ways: bool) -> int:
-    """T5's bucket, from 0 to 31, of the distance t_z - t_x; `both_ways` where later tokens are seen.
+def bucket(delta: int, Mask: Callable[[int, int], Any]) -> int:
+    """T5's bucket, from 0 to 31, of the distance delta = t_z - t_x under a mask.
 
-    Near distances have a bucket each; far ones share buckets that grow with the logarithm, up to 128.
+    Near distances have a bucket each; far ones share buckets that grow with the logarithm, up to 128.  Where the mask
+    lets tokens attend to later ones, half of the buckets are for these; else later ones have that of distance 0.
     """
-    n_b, first = (16, 16 * (distance > 0)) if both_ways else (32, 0)
-    n = abs(distance) if both_ways else max(-distance, 0)
-    half = n_b // 2
-    if n < half:
-        return first + n
-    far = half + int(math.log(n / half) / math.log(128 / half) * (n_b - half))
-    return first + min(far, n_b - 1)
+    if Mask(1, 0):
+        a = max(delta, -delta)
+        return 16 * iverson(delta > 0) + min(a, 8) + min(7, floor(8 * math.log(max(1, a / 8)) / math.log(16)))
+    a = max(0, -delta)
+    return min(a, 16) + min(15, floor(16 * math.log(max(1, a / 16)) / math.log(8)))
 
 
 def ramp(x: float, a: float, b: float) -> float:
@@ -200,6 +200,11 @@ def ramp(x: float, a: float, b: float) -> float:
 def randomly(a: Any, b: Any, p: float, rng: np.random.Generator) -> Any:
     """a with probability p, else b: one uniform number is drawn."""
     return a if rng.random() < p else b
+
+
+def unwritten(x: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    """Sequences as long as those of x, whose tokens are nothing until a line writes them."""
+    return [[None] * len(x_n) for x_n in x]
 
 
 def uniform(n: int, rng: Any) -> int:
@@ -272,7 +277,7 @@ def corrupted(v: int, mask_token: int, N_V: int, rng: np.random.Generator) -> in
     return mask_token if u < 0.8 else v if u < 0.9 else int(rng.random() * N_V)
 
 
-def top_k(q: Array, k: int) -> Array:
+def likeliest(q: Array, k: int) -> Array:
     """The distribution q without all but its k most probable tokens; among equals the lower ids stay."""
     kept = np.zeros(len(q))
     ids = np.argsort(-q, kind="stable")[:k]
@@ -284,10 +289,10 @@ def top_k(q: Array, k: int) -> Array:
 ROUNDING = 1e-12
 
 
-def top_p(q: Array, p: float) -> Array:
+def nucleus(q: Array, p: float) -> Array:
     """q on the smallest set of most probable tokens whose mass reaches p, at least one; among equals the lower ids."""
     mass = np.cumsum(-np.sort(-q))
-    return top_k(q, 1 + int((mass < p - ROUNDING).sum()))
+    return likeliest(q, 1 + int((mass < p - ROUNDING).sum()))
 
 
 def proportional(p: Array, tau: float) -> Array:

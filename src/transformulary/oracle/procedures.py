@@ -21,13 +21,14 @@ from transformulary.oracle.notation import (
     draws,
     dropped,
     joined,
+    likeliest,
     log,
+    nucleus,
     proportional,
     randomly,
     sample,
     sum,
-    top_k,
-    top_p,
+    unwritten,
 )
 from transformulary.oracle.theta import Theta, gradient
 from transformulary.oracle.transformers import DTransformer, EDTransformer, ETransformer
@@ -65,7 +66,8 @@ def EDTraining(
     N_data = len(x)
     if how.N_steps:
         D = batches(list(range(N_data)), c, how, rng)  # 0a
-        omega = MEMORY[how.optimiser](0)  # 0b
+        if how.optimiser != "sgd":
+            omega = MEMORY[how.optimiser](0)  # 0b
     for i in range(how.N_steps if how.N_steps else N_epochs):  # 1
         if how.N_steps:
             B = D[i] if how.N_acc == 1 else joined(D[how.N_acc * i : how.N_acc * (i + 1)])  # 1a
@@ -93,7 +95,10 @@ def EDTraining(
         elif how.loss == "sequences":
             g = g / len(B)  # 7a
         if how.N_steps:
-            theta, omega = update(theta, omega, g, i, eta, how, clock)  # 7b
+            if how.optimiser == "sgd":
+                theta = update(theta, (), g, i, eta, how, clock)  # 7b
+            else:
+                theta, omega = update(theta, omega, g, i, eta, how, clock)  # 7b
     theta_hat = theta  # 9
     return theta_hat
 
@@ -125,20 +130,24 @@ def ETraining(
 
     Returns theta^.  One uniform number per token is drawn from rng, beside those for shuffling.
     """
-    N_data, x_tilde = len(x), [list(x_n) for x_n in x]
+    N_data = len(x)
+    x_tilde = unwritten(x)
     if how.N_steps:
         D = batches(x, c, how, rng)  # 0a
-        omega = MEMORY[how.optimiser](0)  # 0b
+        if how.optimiser != "sgd":
+            omega = MEMORY[how.optimiser](0)  # 0b
     for i in range(how.N_steps if how.N_steps else N_epochs):  # 1
         if how.N_steps:
             x = D[i] if how.N_acc == 1 else joined(D[how.N_acc * i : how.N_acc * (i + 1)])  # 1a
             g = 0  # 1b
-            N_tokens = 0  # 1c
-            x_tilde = [list(x_n) for x_n in x]
+            if how.loss == "tokens":
+                N_tokens = 0  # 1c
+            x_tilde = unwritten(x)
         for n in range(len(x) if how.N_steps else N_data):  # 2
             ell = len(x[n])  # 3
             if how.masking == "bert":
                 T_tilde = chosen(x[n], p_mask, how.special, rng)  # 3a
+                x_tilde[n] = list(x[n])  # 3b
                 for t in T_tilde:  # 4
                     x_tilde[n][t] = corrupted(x[n][t], mask_token, c.N_V, rng)  # 5
             else:
@@ -152,7 +161,8 @@ def ETraining(
 
             if how.N_steps:
                 g = g + gradient(loss, theta)  # 10
-                N_tokens = N_tokens + len(T_tilde)  # 10a
+                if how.loss == "tokens":
+                    N_tokens = N_tokens + len(T_tilde)  # 10a
             else:
                 theta = theta - eta * gradient(loss, theta)  # 10
         if how.loss == "tokens":
@@ -160,7 +170,10 @@ def ETraining(
         elif how.loss == "sequences":
             g = g / len(x)  # 11a
         if how.N_steps:
-            theta, omega = update(theta, omega, g, i, eta, how, clock)  # 11b
+            if how.optimiser == "sgd":
+                theta = update(theta, (), g, i, eta, how, clock)  # 11b
+            else:
+                theta, omega = update(theta, omega, g, i, eta, how, clock)  # 11b
     theta_hat = theta  # 13
     return theta_hat
 
@@ -193,7 +206,8 @@ def DTraining(
     N_data = len(x)
     if how.N_steps:
         D = batches(x, c, how, rng)  # 0a
-        omega = MEMORY[how.optimiser](0)  # 0b
+        if how.optimiser != "sgd":
+            omega = MEMORY[how.optimiser](0)  # 0b
     for i in range(how.N_steps if how.N_steps else N_epochs):  # 1
         if how.N_steps:
             x = D[i] if how.N_acc == 1 else joined(D[how.N_acc * i : how.N_acc * (i + 1)])  # 1a
@@ -222,7 +236,10 @@ def DTraining(
         elif how.loss == "sequences":
             g = g / len(x)  # 7a
         if how.N_steps:
-            theta, omega = update(theta, omega, g, i, eta, how, clock)  # 7b
+            if how.optimiser == "sgd":
+                theta = update(theta, (), g, i, eta, how, clock)  # 7b
+            else:
+                theta, omega = update(theta, omega, g, i, eta, how, clock)  # 7b
     theta_hat = theta  # 9
     return theta_hat
 
@@ -255,9 +272,9 @@ def DInference(
         if how.top_k or how.top_p < 1:
             p = proportional(p, tau)  # 4a
         if how.top_k:
-            p = top_k(p, how.top_k)  # 4b
+            p = likeliest(p, how.top_k)  # 4b
         if how.top_p < 1:
-            p = top_p(p, how.top_p)  # 4c
+            p = nucleus(p, how.top_p)  # 4c
         if how.top_k or how.top_p < 1:
             y = sample(p, rng)  # 5
         else:
@@ -302,9 +319,9 @@ def EDInference(
         if how.top_k or how.top_p < 1:
             p = proportional(p, tau)  # 5a
         if how.top_k:
-            p = top_k(p, how.top_k)  # 5b
+            p = likeliest(p, how.top_k)  # 5b
         if how.top_p < 1:
-            p = top_p(p, how.top_p)  # 5c
+            p = nucleus(p, how.top_p)  # 5c
         if how.top_k or how.top_p < 1:
             y = sample(p, rng)  # 6
         else:

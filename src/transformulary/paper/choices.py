@@ -109,6 +109,11 @@ class Choices:
         self._set(**{f.name: float(getattr(self, f.name)) for f in fields(self) if f.type == "float"})
         self._resolve_absent()
 
+    @property
+    def joint(self) -> bool:
+        """Whether queries, keys and values have biases alike: then one matrix of the fast model holds theirs."""
+        return len({bias in self.absent for bias in ("b_q", "b_k", "b_v")}) == 1
+
     def _set(self, **resolved: Any) -> None:
         for name, value in resolved.items():
             object.__setattr__(self, name, value)

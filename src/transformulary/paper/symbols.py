@@ -213,7 +213,7 @@ u                \b{u}                 =    d_attn          added to a query tha
 v                \b{v}                 =    d_attn          added to a query that meets a distance (the same)
 W_r              \b{W}_r               =    d_attn x d_e    makes a key of a distance (the same)
 B                \b{B}                 =    32              added to a score, by bucket of distance (bucketed positions)
-omega            \omega                ω    (0,oo)          angle that a rotary position turns per token
+omega            \b{\omega}            ω    -               rotary angles per token; an optimiser's memory
 H_kv             H_{\r{kv}}            =    [H]             heads of keys and values; H_kv = H is the paper
 segments         \r{segments}          =    N               segments that W_s knows; 0 is none
 norm             \r{norm}              =    -               which norm: lines 5, 7, 10 of Algorithm 10

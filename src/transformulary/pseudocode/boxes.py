@@ -1,7 +1,7 @@
 """The head of a box: title, inputs, output, hyperparameters and parameters, with the spaces that they are in.
 
 The parameters of Algorithms 8-10 come from the table that also counts them (`paper.parameters`); what the
-paper's smaller boxes declare stands below, spelled in the same way.
+paper's smaller boxes declare, and the spaces, are in `spaces`, spelled in the same way.
 """
 
 from __future__ import annotations
@@ -12,95 +12,14 @@ from functools import reduce
 from itertools import groupby
 
 from transformulary.paper import parameters
-from transformulary.paper.parameters import OF_CLASSES, POSITIONAL, QK_NORM, Shapes, size, split
+from transformulary.paper.parameters import POSITIONAL, QK_NORM, Shapes, size, split
 from transformulary.pseudocode.credits import IN_THE_TEXT, MISPRINTED
 from transformulary.pseudocode.nodes import Apply, Box, Entry, Fence, Infix, Line, Node, Num, Power, Sym, Words
 from transformulary.pseudocode.notation import member
+from transformulary.pseudocode.spaces import GENERIC, PARAMETERS, RESULTS, SETS, SPACES, SPECIAL, TOLD
 from transformulary.pseudocode.specialise import ROOTS, WIDTH, Program, annotation, mentioned, papers_program
 from transformulary.pseudocode.statements import Parts, arrays, lines
 
-#: Name -> the set it is from: a shape of real numbers ("d_x ell_x"), or one of SETS and a shape.
-SPACES = {
-    "v": "V",
-    "ell": "[ell_max]",
-    "T": "naturals",
-    "delta": "integers",
-    "s": "[segments] length(x)",
-    "p": "Delta(V)",
-    "p_C": "Delta([N_C])",
-    "e": "d_e",
-    "e_": "d_e",
-    "e_p": "d_e",
-    "e_hat": "d_e",
-    "r": "d_e",
-    "q": "d_attn",
-    "q_hat": "d_attn",
-    "X": "d_x ell_x",
-    "Z": "d_z ell_z",
-    "V_tilde": "d_out ell_x",
-    "v_tilde": "d_out",
-    "Mask": "{0,1} ell_z ell_x",
-    "x": "V*",
-    "z": "V*",
-    "y": "V*",
-    "x_hat": "V*",
-    "P": "(0,1) N_V length(x)",
-    "theta": "d",
-    "theta_hat": "d",
-    "N_epochs": "naturals",
-    "ell_gen": "naturals",
-    "eta": "(0,∞)",
-    "tau": "(0,∞)",
-    "p_mask": "(0,1)",
-    "g": "d",
-    "i": "steps",
-    "omega": "memory",
-    "w": "(V*)*",
-    "D": "((V*)*)*",
-}
-_STRINGS = Power(Sym("vocabulary"), Words("*"))
-SETS: dict[str, Node] = {
-    "naturals": Sym("naturals"),
-    "integers": Sym("integers"),
-    "V": Sym("vocabulary"),
-    "V*": _STRINGS,
-    "(V*)*": Power(Fence("()", (_STRINGS,)), Words("*")),
-    "((V*)*)*": Power(Fence("()", (Power(Fence("()", (_STRINGS,)), Words("*")),)), Words("*")),
-    "(0,1)": Fence("()", (Num(0), Num(1)), ","),
-    "(0,∞)": Fence("()", (Num(0), Sym("inf")), ","),
-    "{0,1}": Fence("{}", (Num(0), Num(1)), ","),
-    "Delta(V)": Apply(Sym("Delta"), (Sym("vocabulary"),)),
-    "Delta([N_C])": Apply(Sym("Delta"), (Fence("[]", (Sym("N_C"),)),)),
-}
-_HEAD: Shapes = {
-    "W_q": "d_attn d_x",
-    "b_q": "d_attn",
-    "W_k": "d_attn d_z",
-    "b_k": "d_attn",
-    "W_v": "d_out d_z",
-    "b_v": "d_out",
-}
-#: Algorithm -> its parameters, as the paper declares them.
-PARAMETERS: dict[str, Shapes] = {
-    "1": {"W_e": "d_e N_V"},
-    "2": {"W_p": "d_e ell_max"},
-    "3": {name: str(shape).replace("d_x", "d_e").replace("d_z", "d_e") for name, shape in _HEAD.items()},
-    "4": _HEAD,
-    "5": {
-        "W_q[H]": "d_attn d_x",
-        "b_q[H]": "d_attn",
-        "W_k[H_kv]": "d_attn d_z",
-        "b_k[H_kv]": "d_attn",
-        "W_v[H_kv]": "d_mid d_z",
-        "b_v[H_kv]": "d_mid",
-        "W_o": "d_out H*d_mid",
-        "b_o": "d_out",
-    },
-    "6": {"gamma": "d_e", "beta": "d_e"},
-    "6r": {"gamma": "d_e", "beta": "d_e"},
-    "7": {"W_u": "N_V d_e"},
-    "9c": {**OF_CLASSES},
-}
 _NEXT, _KNOWN = Entry(Sym("x"), (Infix("+", Sym("t"), Num(1)),)), Entry(Sym("x"), (Infix(":", Num(1), Sym("t")),))
 _MODEL = Sym("P_hat", low=(Sym("theta"),))
 #: What column t of P is: the distribution of the next token, or of a token at place t.
@@ -192,10 +111,10 @@ class _Head:
             found = self.members((s, self.space(SPACES[a.arg])) for s, a in zip(symbols, arguments, strict=True))
             every: Parts = ("for", Infix("∈", index, Fence("[]", (Sym(count),)))) if count else ()
             parts += (*((";",) if parts else ()), *found, *every)
-        return parts
+        return (*parts, ", where", SETS["A"], "is any set") if self.generic else parts
 
     def output(self) -> Parts:
-        found = self.members((self.symbol(name), self.space(SPACES[name])) for name in self.results)
+        found = self.members((self.symbol(name), self.space((SPACES | RESULTS)[name])) for name in self.results)
         return (*found, "; column", Sym("t"), "is", *COLUMNS[self.number]) if self.results == ["P"] else found
 
     def hyperparameters(self) -> Parts:
@@ -204,10 +123,34 @@ class _Head:
         told = [a.arg for a in self.rest if a.arg == "Mask" or annotation(a) == "float"]
         told += [a.arg for a in self.function.args.kwonlyargs]
         chosen = [(Sym(name), self.space(SPACES[name])) for name in told if name in SPACES and name in used]
+        chosen += [(Sym(name), self.space(space)) for name, space in self.told()]
         if self.program.numbers:
             equal = [Infix("=", Sym(name), Num(self.size(name))) for name in self.sizes()]
             return _listed([*equal, *(Infix("∈", *pair) for pair in chosen)])
         return self.members([*((Sym(name), SETS["naturals"]) for name in self.sizes()), *chosen])
+
+    def told(self) -> Iterator[tuple[str, str]]:
+        """What else the lines name that the rest of the head does not: what is practised, and sizes.
+
+        An algorithm of the paper as it is printed there declares what it declares there.
+        """
+        printed = lines(self.program, self.name)
+        if self.number.isdigit() and printed == papers_lines(self.name):
+            return iter(())
+        here = set(symbols(printed))
+        head = [self.input(), self.output(), *(row.parts for row in self.parameters())]
+        known = {*self.sizes(), *symbols(Line("", 0, parts) for parts in head)} | ({"N_V"} if self.is_root else set())
+        return ((name, space) for name, space in (TOLD | SPECIAL).items() if name in here - known)
+
+    @property
+    def generic(self) -> bool:
+        """Whether it makes batches of whatever it is given: whole sequences, or numbers of pairs (Algorithm 11)."""
+        return self.name == "batches" and not self.program.practice.training.chunks
+
+    @property
+    def is_root(self) -> bool:
+        """Whether it is the algorithm of the whole model."""
+        return self.number == ROOTS[type(self.config)]
 
     def sizes(self) -> list[str]:
         """The sizes that the box declares: the paper's, and the others where they are not what the paper has."""
@@ -220,7 +163,7 @@ class _Head:
             return [name for name in kept if name in ("H", "H_kv")]
         if self.number == "9c" and self.program.numbers:
             return ["N_C"]
-        if self.number != ROOTS[type(c)]:
+        if not self.is_root:
             return []
         if self.program.top.gives != "tokens":
             kept.remove("d_f")
@@ -232,7 +175,7 @@ class _Head:
     # parameters
 
     def parameters(self) -> Iterator[Line]:
-        if self.number == ROOTS[type(self.config)]:
+        if self.is_root:
             yield from self.table(parameters(self.config, self.program.top))
         elif self.number in PARAMETERS:
             extra = (QK_NORM if self.config.qk_norm else {}) | POSITIONAL.get(self.config.positions, {})
@@ -304,6 +247,8 @@ class _Head:
 
     def space(self, spec: str) -> Node:
         """The set that a spec of SPACES or a shape of the table of parameters means."""
+        if self.generic:
+            spec = GENERIC.get(spec, spec)
         if spec == "steps":
             return self.steps()
         if spec == "memory":
@@ -312,7 +257,7 @@ class _Head:
         if spec == SPACES["X"] and self.number in ("9", "9c"):
             spec = "d_e length(x)" if self.number == "9" else "d_e ell"
         first, *shape = spec.split()
-        if first.startswith("["):
+        if first.startswith("[") and first not in SETS:
             base: Node = Fence("[]", (self.dimension(first[1:-1]),))
         else:
             base, shape = (SETS[first], shape) if first in SETS else (Sym("reals"), [first, *shape])
@@ -341,6 +286,21 @@ class _Head:
             return Num(size(word, self.config))
         symbols: list[Node] = [Num(int(f)) if f.isdigit() else Sym(f) for f in factors]
         return reduce(lambda a, b: Infix("", a, b), symbols)
+
+
+def symbols(rows: Iterable[Line]) -> Iterator[str]:
+    """The names of all symbols in some lines."""
+
+    def inside(part: object) -> Iterator[str]:
+        match part:
+            case Sym(name):
+                yield name
+            case str() | int() | float() | None:
+                return
+        for value in part if isinstance(part, tuple) else vars(part).values():
+            yield from inside(value)
+
+    return (name for row in rows for name in inside(row.parts))
 
 
 def results(function: ast.FunctionDef) -> list[str]:

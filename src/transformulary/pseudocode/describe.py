@@ -71,7 +71,7 @@ def render(
         ConfigError: the algorithm is for another architecture than the config's, or no line depends on a choice.
     """
     asked = [str(number) for number in ([numbers] if isinstance(numbers, int | str) else numbers)]
-    programs = [_program(number, config, practice, choose) for number in asked]
+    programs = [_program(number, config, practice or _practice(number, asked, choose)) for number in asked]
     if choose:
         _refuse_idle(asked, choose)
     boxes = tuple(box(*program) for program in programs)
@@ -177,27 +177,33 @@ def _page(what: Document | Diff, format: str) -> Page:
     return page
 
 
-def _program(
-    number: str, config: Config | None, practice: Practice | None, choose: Mapping[str, Any]
-) -> tuple[Program, str]:
+def _program(number: str, config: Config | None, practice: Practice) -> tuple[Program, str]:
     """One algorithm of a model, or of the paper: what `box` is called with."""
-    name = read().name(number)
-    if name is None:
-        raise AlgorithmError(_missing(number))
+    name = _name(number)
     paper = papers_program(name)
-    practice = practice or _practice(number, name, choose)
     as_printed = config is None and practice == PAPER
     return (paper if as_printed else Program(config or paper.config, practice=practice)), name
 
 
-def _practice(number: str, name: str, choose: Mapping[str, Any]) -> Practice:
-    """The paper's own algorithms are shown as it has them; those of practice with much that their lines can say."""
+def _practice(number: str, asked: list[str], choose: Mapping[str, Any]) -> Practice:
+    """The paper's own algorithms are shown as it has them; those of practice with much that their lines can say.
+
+    Where some of both are asked for and something is chosen, all are of one practice, and call each other rightly.
+    """
     table = {ast.unparse(f): key for key, f in read().tables["OPTIMISER"].items()}
-    usual = replace(PRACTISED, optimiser=table.get(name, "adamw"))
-    if number.isdigit():
+    alone = number.isdigit() and all(map(str.isdigit, asked))
+    usual = replace(PRACTISED, optimiser=table.get(_name(number), "adamw"), chunks=not {"11", "12"} & {*asked})
+    if number.isdigit() and (alone or not choose):
         usual = replace(Training(), N_steps=1) if choose else Training()
     training, inference = ({k: v for k, v in choose.items() if hasattr(kind, k)} for kind in (Training, Inference))
     return Practice(training=replace(usual, **training), inference=replace(Inference(), **inference))
+
+
+def _name(number: str) -> str:
+    """The function that is an algorithm.  Raises AlgorithmError: there is none."""
+    if (name := read().name(number)) is None:
+        raise AlgorithmError(_missing(number))
+    return name
 
 
 def _missing(number: str) -> str:

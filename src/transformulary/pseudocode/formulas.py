@@ -309,6 +309,12 @@ class Formulas:
     def call_iverson(self, condition: ast.expr) -> Node:
         return Fence("[[]]", (self(condition),))
 
+    def call_ceil(self, x: ast.expr) -> Node:
+        return Fence("ceiling", (self(x),))
+
+    def call_floor(self, x: ast.expr) -> Node:
+        return Fence("floor", (self(x),))
+
     def call_list(self, items: ast.expr) -> Node:
         """A list is its items; that of all indices is [n]."""
         return Fence("[]", (self(items.args[0]),)) if isinstance(items, ast.Call) else self(items)

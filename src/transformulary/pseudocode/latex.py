@@ -46,6 +46,7 @@ FENCES = {
     "ceiling": (r"\lceil ", r"\rceil "),
     "floor": (r"\lfloor ", r"\rfloor "),
     "()": ("(", ")"),
+    "[)": ("[", ")"),
     "norm": (r"\lVert ", r"\rVert "),
 }
 OPERATORS = {

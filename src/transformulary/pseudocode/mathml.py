@@ -29,7 +29,7 @@ from transformulary.pseudocode.nodes import (
 )
 from transformulary.pseudocode.notation import GREEK, Letters, letters
 
-FENCES = {"[]": "[]", "{}": "{}", "[[]]": "⟦⟧", "ceiling": "⌈⌉", "floor": "⌊⌋", "()": "()", "norm": "‖‖"}
+FENCES = {"[]": "[]", "{}": "{}", "[[]]": "⟦⟧", "ceiling": "⌈⌉", "floor": "⌊⌋", "()": "()", "[)": "[)", "norm": "‖‖"}
 ACCENTS = {"tilde": "~", "hat": "^"}
 #: Letters that lean over what stands right of them, or above it: what moves that away (`html.STYLE`).  Browsers do not.
 LEANING = dict.fromkeys("VY", "leans") | dict.fromkeys("FPTW", "leans-less")

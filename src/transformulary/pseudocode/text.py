@@ -36,7 +36,16 @@ from transformulary.pseudocode.nodes import (
 from transformulary.pseudocode.notation import letters
 from transformulary.tables import table
 
-FENCES = {"[]": "[]", "{}": "{}", "[[]]": ("[[", "]]"), "ceiling": "⌈⌉", "floor": "⌊⌋", "()": "()", "norm": "‖‖"}
+FENCES = {
+    "[]": "[]",
+    "{}": "{}",
+    "[[]]": ("[[", "]]"),
+    "ceiling": "⌈⌉",
+    "floor": "⌊⌋",
+    "()": "()",
+    "[)": "[)",
+    "norm": "‖‖",
+}
 INDENT = "    "
 SPACED = {"": " ", ":": ":", "×": "×", "such that": " : "}
 ABOVE = str.maketrans("0123456789−T", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᵀ")

@@ -125,16 +125,16 @@ def _sinusoids(first: str, second: str) -> tuple[Mistake, ...]:
 
 POSITIONS = (*_sinusoids(*_HALVES), *_sinusoids(*_PAIRS))
 
-BUCKET = "bucket(t_z - t_x, Mask(1, 0))"
+BUCKET = "bucket(t_z - t_x, Mask)"
 BUCKETS = (
     mistake("4.4", "buckets-backwards", "the distance is counted the other way round, from the key to the query", BUCKET, BUCKET.replace("t_z - t_x", "t_x - t_z")),
     mistake("4.4", "no-buckets", "the bias of the distance is missing", f"+ W_qkv.B[{BUCKET}]", "+ 0"),
-    mistake("4.4", "buckets-exact", "far distances share no buckets: each has its own, up to the last", BUCKET, BUCKET.replace("bucket(", "bucket_of(").replace("1, 0))", "1, 0), 10**9)")),
+    mistake("4.4", "buckets-exact", "far distances share no buckets: each has its own, up to the last", BUCKET, BUCKET.replace("bucket(", "bucket_of(").replace("Mask)", "Mask, 10**9)")),
     *(
-        mistake("4.4", f"buckets-up-to-{most}", f"distances are told apart up to {most}, and these weights are of buckets up to 128", BUCKET, BUCKET.replace("bucket(", "bucket_of(").replace("1, 0))", f"1, 0), {most})"))
+        mistake("4.4", f"buckets-up-to-{most}", f"distances are told apart up to {most}, and these weights are of buckets up to 128", BUCKET, BUCKET.replace("bucket(", "bucket_of(").replace("Mask)", f"Mask, {most})"))
         for most in (16, 20, 32, 64, 100, 127, 256, 512)
     ),
     mistake("4.4", "bucketed-scale-added", "scores are divided by sqrt(d_attn) before the bias is added, and this model does not", "K[:, t_z].T @ Q[:, t_x] + W_qkv.B", "K[:, t_z].T @ Q[:, t_x] / sqrt(d_attn) + W_qkv.B"),
     mistake("4.4", "bucketed-scale-no-root", "scores are divided by d_attn before the bias is added, and this model does not", "K[:, t_z].T @ Q[:, t_x] + W_qkv.B", "K[:, t_z].T @ Q[:, t_x] / d_attn + W_qkv.B"),
-    mistake("4.4", "buckets-half", "there are half as many buckets", BUCKET, BUCKET.replace("bucket(", "bucket_of(").replace("1, 0))", "1, 0), 128, 16)")),
+    mistake("4.4", "buckets-half", "there are half as many buckets", BUCKET, BUCKET.replace("bucket(", "bucket_of(").replace("Mask)", "Mask, 128, 16)")),
 )  # fmt: skip

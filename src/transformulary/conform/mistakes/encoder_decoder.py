@@ -202,28 +202,28 @@ def _causal(line: str, key: str, says: str) -> Mistake:
 
 
 def _of_buckets(line: str, key: str, says: str, mask: str) -> Mistake:
-    found = mistake("4.4", key, says, "Mask(1, 0)", mask)
+    found = mistake("4.4", key, says, "t_z - t_x, Mask", f"t_z - t_x, {mask}")
     return replace(found, line=line, within=line)
 
 
-def _crossed(key: str, how: str, both_ways: str) -> Mistake:
+def _crossed(key: str, how: str, mask: str) -> Mistake:
     found = mistake(
         "8a.18", key, f"cross-attention has a bias of the distance too, {how}", "theta.W_ed[l]",
-        "sharing(theta.W_ed[l], only_bucketed(c) and theta.B_dec)", "4.4", "Mask(1, 0)", both_ways,
+        "sharing(theta.W_ed[l], only_bucketed(c) and theta.B_dec)", "4.4", "t_z - t_x, Mask", f"t_z - t_x, {mask}",
     )  # fmt: skip
     return replace(found, within="8a.18")
 
 
 #: Of T5: its buckets, which the layers of a stack share, and the last scale.
 SHARED = (
-    _of_buckets("8a.6", "buckets-one-way", "distances to later tokens all have one bucket, and an encoder has buckets for both ways", "False"),
-    _of_buckets("8a.16", "buckets-both-ways", "half of the buckets are kept for later tokens, which a decoder does not see", "True"),
+    _of_buckets("8a.6", "buckets-one-way", "distances to later tokens all have one bucket, and an encoder has buckets for both ways", "Causal()"),
+    _of_buckets("8a.16", "buckets-both-ways", "half of the buckets are kept for later tokens, which a decoder does not see", "Full()"),
     mistake("8a.6", "buckets-first-layer", "the bias of the distance is in the first layer only, and all layers share it", ", W,", ", (W if l == 0 else theta.W_enc[l]),"),
     mistake("8a.16", "buckets-first-layer-16", "the bias of the distance is in the first layer only, and all layers share it", ", W,", ", (W if l == 0 else theta.W_dec[l]),"),
     mistake("8a.6", "buckets-of-decoder", "the encoder has the decoder's bias of the distance", ", W,", ", sharing(theta.W_enc[l], only_bucketed(c) and theta.B_dec),"),
     mistake("8a.16", "buckets-of-encoder", "the decoder has the encoder's bias of the distance", ", W,", ", sharing(theta.W_dec[l], only_bucketed(c) and theta.B_enc),"),
-    _crossed("buckets-in-cross", "with buckets for one way", "False"),
-    _crossed("buckets-in-cross-both-ways", "with buckets for both ways", "True"),
+    _crossed("buckets-in-cross", "with buckets for one way", "Causal()"),
+    _crossed("buckets-in-cross-both-ways", "with buckets for both ways", "Full()"),
     mistake("8a.23", "no-last-scale", "X is not divided by sqrt(d_e) before the unembedding, as in tied models", "/ SCALE[c.unembedding_scale](c.d_e)", "/ 1"),
 )  # fmt: skip
 
