@@ -30,7 +30,7 @@ GROUPS = {
 
 #: Practice that has all the lines which it adds to Algorithms 11 to 15.
 PRACTISED = Practice(
-    training=Training(N_steps=2, N_acc=2, loss="tokens", masking="bert"),
+    training=Training(N_steps=2, N_acc=2, loss="tokens", optimiser="adamw", masking="bert"),
     inference=Inference(top_k=3, top_p=0.5, stop=(7,)),
 )
 

@@ -302,7 +302,10 @@ chosen      \r{chosen}          =   -                places at random, for train
 corrupted   \r{corrupted}       =   -                the token that stands in the place of a masked one
 matrices    \r{matrices}        =   -                parameters with 0 in place of what does not shrink
 embeddings  \r{embeddings}      =   -                a gradient with 0 in place of all but the embeddings
+likeliest   \r{likeliest}       =   -                a distribution with only its most probable tokens left
+nucleus     \r{nucleus}         =   -                a distribution with only the tokens left that make up most of it
 length      \r{length}          =   -                how many tokens a sequence has
+sqrt        \sqrt               √   -                the square root; of a vector, of every entry
 exp         \r{exp}                =   -                the exponential function
 log         \r{log}                =   -                the natural logarithm
 sin         \r{sin}                =   -                the sine
