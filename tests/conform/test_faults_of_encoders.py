@@ -19,7 +19,8 @@ SCALED = ["no-scale", "scale-no-root"]
 BIASED = ["no-b_q", "no-b_v", "no-b_o", "no-b_mlp1", "no-b_mlp2", "sample-variance", "eps-outside", "no-beta",
           "rms-for-layer-norm", "eps-0.001"]  # fmt: skip
 DECODER = ["no-mask", "mask-transposed", "mask-strict", "mask-ahead", "causal-in-cross", "causal-in-encoder",
-           "memory-embeddings", "memory-own", "cross-shares-weights", "self-shares-weights"]  # fmt: skip
+           "memory-embeddings", "memory-unfinished", "memory-own", "cross-shares-weights",
+           "self-shares-weights"]  # fmt: skip
 LAYERED = {
     "bert": [*EACH, *SCALED, *BIASED, "q-v-swapped", "act-ReLU", "causal-in-encoder", "norm-1-for-2", "norm-2-for-1",
              "no-norm-6", "no-norm-8", "norm-twice-8", "whole-norm-6", "norm-over-tokens-8", "no-residual-5",
@@ -28,7 +29,8 @@ LAYERED = {
                 "no-norm-8", "no-residual-16", "no-residual-5", "no-attention-14", "norm-twice-19"],
     "t5": [*EACH, *DECODER, "act-GELU", "bucketed-scale-added", "bucketed-scale-no-root", "layer-norm-for-rms",
            "rms-eps-0.001", "rms-no-gamma", "rms-sample-variance", "no-norm-5", "no-norm-19", "no-residual-16",
-           "residual-overwritten-18", "attention-on-X-6", "attention-on-X-16", "norm-2-for-1"],
+           "residual-overwritten-18", "memory-unfinished-normed", "memory-unnormed",
+           "attention-on-X-6", "attention-on-X-16", "norm-2-for-1"],
 }  # fmt: skip
 #: Of a line outside of the layers, or of all layers at once.  Of T5, another order of the lines is found in minutes.
 WHOLE = {
@@ -121,4 +123,13 @@ def test_logits_alone_are_enough(kind, key):
     report = report_of(kind, {key: layer}, LOGITS[kind])
 
     assert named(report, mistake), report
+    assert report.agreement < 1e-11
+
+
+@pytest.mark.parametrize("beside", ["embedding-unscaled", "positions-from-1", "2h-sin-cos"])
+def test_a_memory_is_of_the_run_itself(beside):
+    """Cross-attention that reads the embeddings reads the candidate's, wrong as they are: both mistakes are named."""
+    report = report_of("seq2seq", {"memory-embeddings": 0, beside: 0})
+
+    assert {fault.key for fault in report.faults} == {"memory-embeddings", beside}, report
     assert report.agreement < 1e-11

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from transformulary.conform.allowance import EXACT
 from transformulary.conform.compared import Comparison, is_line, log_probabilities, matrix
 from transformulary.conform.description import Base, Heads, describe
-from transformulary.conform.mistakes import KNOWN, NAMES, Mistake, acts_at
+from transformulary.conform.mistakes import KEPT, KNOWN, NAMES, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
 from transformulary.conform.replay import OFF, Replay, first_members
 from transformulary.conform.search import ALIKE, EARLY, FEW, Compute, Explanation, Mistakes, Place, Search, tried
@@ -100,7 +100,7 @@ class Lockstep:
             str, set[bool]
         ] = {}  # "4.6", "4": a line, an algorithm -> whether it ran in a layer, or outside
         within = any("/" in path for path in seen)
-        self._watch = Watch(self._compare, NAMES, inside=None if within else first_members)
+        self._watch = Watch(self._compare, NAMES, inside=None if within else first_members, keep=KEPT)
         self.model.run(self._watch.algorithms, self.given)
 
     def _compare(self, path: str, ours: Any) -> Any:

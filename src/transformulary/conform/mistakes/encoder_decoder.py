@@ -28,8 +28,6 @@ from transformulary.conform.mistakes.parts import (
 )
 
 X, Z = {"X": "X", "ell": "ell_x"}, {"X": "Z", "ell": "ell_z"}
-#: What the encoder begins with, computed anew.
-EMBEDDED = "columns((SCALE[c.embedding_scale](c.d_e) * W_e[:, z[t]] + POSITION[c.positions](t, W_p, c) for t in range(ell_z)))"  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,7 @@ class Form:
     bundles       their parameters
     mlps          the lines of the MLPs
     last, logits  the last line, and what its softmax is given beside the bias
+    gives         the line that has the encoder's embeddings, and the one that ends its layers
     """
 
     embeds: tuple[str, str]
@@ -55,6 +54,7 @@ class Form:
     mlps: tuple[str, str]
     last: str
     logits: str
+    gives: tuple[str, str]
 
     @property
     def pre(self) -> bool:
@@ -131,12 +131,26 @@ class Form:
             else "theta.W_ed[l]"
         )
         return (
-            mistake(cross, "memory-embeddings", "cross-attention reads the encoder's embeddings, not what its layers give", asks, asks.replace("Z,", f"{EMBEDDED},")),
+            *(mistake(cross, f"memory-{key}", f"cross-attention reads {says}", asks, asks.replace("Z,", f"{memory},")) for key, says, memory in self.memories()),
             mistake(cross, "memory-own", "cross-attention reads the decoder's own X, not Z", asks, asks.replace("Z,", f"{of_x},")),
             mistake(cross, "cross-shares-weights", "cross-attention has the parameters of self-attention", "theta.W_ed[l]", "theta.W_dec[l]"),
             mistake(cross, "cross-first-layer", "cross-attention has the parameters of the first layer's", "theta.W_ed[l]", "theta.W_ed[0]"),
             _causal(cross, "causal-in-cross", "cross-attention has a causal mask"),
             mistake(decoder, "self-shares-weights", "self-attention has the parameters of cross-attention", f", {own},", f", {shared},"),
+        )  # fmt: skip
+
+    def memories(self) -> tuple[tuple[str, str, str], ...]:
+        """What else of the encoder could be read: the end of a name, a sentence, and where that is in this run."""
+        embedded, layers = self.gives
+        of_all, of_others = (f"_watch.before(f'{layers}[l={{c.L_enc{less}}}]')" for less in ("", " - 1"))
+        final = normed("_enc", "Z", "ell_z")
+        return (
+            ("embeddings", "the encoder's embeddings, not what its layers give", f"_watch.before('{embedded}a', '{embedded}')"),
+            ("unfinished", "what the encoder has before its last layer", of_others),
+            *((
+                ("unfinished-normed", "what the encoder has before its last layer, with the final norm", f"(lambda Z: {final})({of_others})"),
+                ("unnormed", "what the encoder's layers give, without the final norm", of_all),
+            ) if self.pre else ()),
         )  # fmt: skip
 
 
@@ -145,15 +159,17 @@ EIGHT = Form(
     norms=({"8.6": "1", "8.8": "2"}, {"8.15": "3", "8.17": "4", "8.19": "5"}),
     ends={"8.3a": ("z", Z), "8.12a": ("x", X)},
     attends=("8.5", "8.14", "8.16"), reads=("Z", "X"), bundles=("theta.W_enc[l]", "theta.W_dec[l]"),
-    mlps=("8.7", "8.18"), last="8.21", logits="W_u @ X",
+    mlps=("8.7", "8.18"), last="8.21", logits="W_u @ X", gives=("8.3", "8.8"),
 )  # fmt: skip
 PRE = Form(
     embeds=("8a.2", "8a.12"),
     norms=({"8a.5": "1", "8a.7": "2"}, {"8a.15": "3", "8a.17": "4", "8a.19": "5"}),
     ends={"8a.3a": ("z", Z), "8a.13a": ("x", X), "8a.10": ("enc", Z), "8a.22": ("dec", X)},
     attends=("8a.6", "8a.16", "8a.18"), reads=("Z_tilde", "X_tilde"), bundles=("W", "W"),
-    mlps=("8a.8", "8a.20"), last="8a.23", logits="W_u @ X / SCALE[c.unembedding_scale](c.d_e)",
+    mlps=("8a.8", "8a.20"), last="8a.23", logits="W_u @ X / SCALE[c.unembedding_scale](c.d_e)", gives=("8a.3", "8a.8"),
 )  # fmt: skip
+#: The lines whose values a run keeps for those mistakes: embeddings, their norms, and what layers give.
+KEPT = frozenset(line for form in (EIGHT, PRE) for line in (*form.gives, form.gives[0] + "a"))
 
 
 def _pre_norm() -> Mistake:
