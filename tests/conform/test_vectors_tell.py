@@ -1,11 +1,12 @@
 """The golden vectors of encoder-decoders can tell right from wrong: a port with one mistake differs from them."""
 
+import numpy as np
 import pytest
 
 from transformulary.conform import cases as making
 from transformulary.conform.mistakes import KEPT, KNOWN, NAMES
 from transformulary.conform.vectors import compare_values, read_vectors
-from transformulary.oracle import numbers
+from transformulary.oracle import numbers, softmax
 from transformulary.oracle.watch import Watch
 
 #: Mistakes of both algorithms, and of the buckets of distances.
@@ -52,3 +53,12 @@ def test_a_mistake_differs(name, key, vectors):
 def test_far_distances_tell_the_limit(name, key, vectors):
     """Where distances beyond 128 occur, both ways or one, any other limit than 128 shows in the scores."""
     assert "4.4" in differing(vectors, name, key)
+
+
+@pytest.mark.parametrize("name", ["7-paper", "8-marian", "8a-t5", "9-bert", "9c-bert", "10-gpt2", "10-llama"])
+def test_logits_are_what_the_softmax_is_given(name, vectors):
+    """Whatever was done to the product with W_u, a bias added (BERT) or a scale (T5): P is the softmax of the logits."""
+    case = read_vectors(vectors)[name]
+    output = case.entry["output"]
+
+    np.testing.assert_array_equal(softmax(case.tensors[f"{output}:logits"]), case.tensors[output])

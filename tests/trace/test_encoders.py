@@ -18,17 +18,17 @@ from transformulary.trace import trace
 
 LAYER = {"4.1", "4.2", "4.3", "4.6:softmax", "4.6", "5.3", "5.4"}
 NINE = LAYER | {"9.3", "9.3a", "9.5", "9.6", "9.7:GELU", "9.7", "9.8"}
-EIGHT = LAYER | {f"8.{n}" for n in (3, 5, 6, 7, "7:SiLU", 8, 12, 14, 15, 16, 17, 18, "18:SiLU", 19, "21:W_u")}
+EIGHT = LAYER | {f"8.{n}" for n in (3, 5, 6, 7, "7:SiLU", 8, 12, 14, 15, 16, 17, 18, "18:SiLU", 19, "21:logits")}
 PRE = LAYER | {f"8a.{n}" for n in (3, 5, 6, 7, 8, 10, 13, 15, 16, 17, 18, 19, 20, 22)}
 PLAIN = {f"8a.{n}" for n in ("8:W_mlp1", "8:ReLU", "8:W_mlp2", "20:W_mlp3", "20:ReLU", "20:W_mlp4")}
 GATED = {f"8a.{n}" for n in ("8:W_mlp1", "8:W_mlp5", "8:GELU_tanh", "8:W_mlp2")}
 GATED |= {f"8a.{n}" for n in ("20:W_mlp3", "20:W_mlp6", "20:GELU_tanh", "20:W_mlp4")}
 NAMED = {
-    "masked": NINE | {"9.10", "9.11"},
-    "classes": NINE | {"9c.1"},
+    "masked": NINE | {"9.10", "9.11", "9.12:logits"},
+    "classes": NINE | {"9c.1", "9c.2:logits"},
     "marian": EIGHT,
-    "t5": PRE | PLAIN,
-    "t5 1.1": PRE | GATED | {"8a.23:W_u"},
+    "t5": PRE | PLAIN | {"8a.23:logits"},
+    "t5 1.1": PRE | GATED | {"8a.23:logits"},
 }
 
 

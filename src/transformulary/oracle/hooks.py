@@ -211,6 +211,8 @@ class Hooks(ast.NodeTransformer):
             family = family.args[0]
         if isinstance(family, ast.ListComp | ast.GeneratorExp):
             family.family = True  # type: ignore[union-attr]
+        if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "softmax":
+            value.of_logits = True  # type: ignore[attr-defined]
         return cast(ast.expr, self.visit(value))
 
     def _framed(self, compute: ast.expr, label: str, refines: bool, shown: bool) -> ast.expr:
@@ -246,6 +248,8 @@ class Hooks(ast.NodeTransformer):
         chosen = self.label and isinstance(function, ast.Subscript) and _base(function) in self.source.tables
         suffix = self._suffix(name if hooked else ast.unparse(function)) if hooked or chosen else ""
         node.args = [self.visit(a) for a in node.args]
+        if getattr(node, "of_logits", False):
+            node.args[0] = _method("inside", ast.Constant("logits"), node.args[0])
         if hooked:
             return _method("inside", ast.Constant(name + suffix), node)
         if chosen and _base(function) in ("NORM", "ACTIVATION"):

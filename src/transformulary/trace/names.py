@@ -47,7 +47,7 @@ def _transformers(
         *(Name(f"10.8[l]:{ours}", f"{blocks}.{{l}}.mlp.{theirs}", when=same(ours)) for ours, theirs in mlp.items()),
         Name("10.8[l]", f"{blocks}.{{l}}:out"),
         Name("10.10", f"{norm}:out"),
-        Name("10.11:W_u", "lm_head:out", when=lacks("b_u")),
+        Name("10.11:logits", "lm_head:out"),
     )
 
 
@@ -106,7 +106,7 @@ TRANSFORMER_LENS = (
     Name("10.8[l]:W_mlp2", block + "hook_mlp_out", when=lacks("b_mlp2")),
     Name("10.8[l]", block + "hook_resid_post"),
     Name("10.10", "ln_final.hook_out"),
-    Name("10.11:W_u", "unembed.hook_out", when=lacks("b_u")),
+    Name("10.11:logits", "unembed.hook_out"),
 )
 
 _COMMON = (
@@ -120,7 +120,7 @@ _COMMON = (
     Name("10.8[l]:W_mlp2", "ffn_out-{l}", ".T", lacks("b_mlp2")),
     Name("10.8[l]", "l_out-{l}", ".T"),
     Name("10.10", "result_norm", ".T"),
-    Name("10.11:W_u", "result_output", ".T"),
+    Name("10.11:logits", "result_output", ".T"),
 )
 LLAMA_CPP_GPT2 = (
     Name("10.3", "inpL", ".T"),
