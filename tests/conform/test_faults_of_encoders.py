@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
+import torch
 
 from conform.ordinary_encoders import BERT, LOGITS, SEQ2SEQ, T5, build
 from transformulary.conform import conform
@@ -133,3 +134,16 @@ def test_a_memory_is_of_the_run_itself(beside):
 
     assert {fault.key for fault in report.faults} == {"memory-embeddings", beside}, report
     assert report.agreement < 1e-11
+
+
+def test_ids_that_nobody_gave_begin_with_the_start_token():
+    """A forward that shifts x itself, with the model's start token first, is named also where no ids are given."""
+    model, table, ref = build(SEQ2SEQ)
+    start = 7
+    model.register_forward_pre_hook(
+        lambda _, read: (read[0], torch.cat([torch.full_like(read[1][:, :1], start), read[1][:, :-1]], 1))
+    )
+
+    report = conform(model, replace(ref, start=start), table=table, decoding=False)
+
+    assert (report.tokens[0], [fault.key for fault in report.faults]) == (start, ["x-shifted"])

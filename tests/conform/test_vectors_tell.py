@@ -57,7 +57,7 @@ def test_far_distances_tell_the_limit(name, key, vectors):
 
 @pytest.mark.parametrize("name", ["7-paper", "8-marian", "8a-t5", "9-bert", "9c-bert", "10-gpt2", "10-llama"])
 def test_logits_are_what_the_softmax_is_given(name, vectors):
-    """Whatever was done to the product with W_u, a bias added (BERT) or a scale (T5): P is the softmax of the logits."""
+    """Whatever was done to the product with W_u (BERT's bias, T5's scale), P is the softmax of the logits."""
     case = read_vectors(vectors)[name]
     output = case.entry["output"]
 

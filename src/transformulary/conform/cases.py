@@ -319,9 +319,7 @@ def _call(algorithms: Any, case: Case, inputs: Mapping[str, Any], theta: Theta) 
 
 Change = Callable[[Any], Any]
 #: Of Algorithms 8, 8a and 9, and where scores are computed one by one.
-LEFT_OUT = re.compile(
-    rf"{WITHIN.pattern}|:(sqrt|(MH)?Attention|layer_norm|RMSnorm)$|/5\.1$|\.(12|21|23):(softmax|W_u)$"
-)
+LEFT_OUT = re.compile(rf"{WITHIN.pattern}|:(sqrt|(MH)?Attention|layer_norm|RMSnorm)$|/5\.1$|\.[12]\d:(softmax|W_u)$")
 
 
 def _record(

@@ -64,7 +64,7 @@ def conform(
         against: a folder with a checkpoint, a preset ("paper", "gpt2", "llama", "bert", ...: tiny, random parameters),
             or a `Reference`; or a folder of golden vectors, if the candidate is a folder of dumps.
         tokens: ids from 0; text: what the reference's tokenizer makes ids of.  Default: those of a
-            folder that `trace` wrote, else 11 ids.
+            folder that `trace` wrote, else 11 ids, of which the first is the start token if a model has one.
         context, context_tokens: the same of the other sequence that an encoder-decoder reads; default: 8 ids.
         segments: the segment of every token, of an encoder that has segments; default: those of a trace, or of the
             text, or all 0, or, where the tokens are our own choice, the first half 0 and the others 1.
