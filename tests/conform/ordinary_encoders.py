@@ -155,7 +155,8 @@ class Block(nn.Module):
     def step(self, x, part, norm, line, k):
         has, number = self.has, line
         other = next((n for j, n in enumerate(self.norms) if has(self.taken(j, k))), None)
-        if (self.s.kind == "t5") != (has("pre-norm") or has("post-norm-final")):
+        ends = ("", "-encoder" if self.cross is None else "-decoder")
+        if (self.s.kind == "t5") != any(has(key + end) for key in ("pre-norm", "post-norm-final") for end in ends):
             h = norm(x, other)
             y = part(x if has(f"attention-on-X-{number}") else h)
             return y if has(f"no-residual-{number}") else h + y if has(f"residual-overwritten-{number}") else x + y
