@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from conform.ordinary_encoders import BERT, LOGITS, SEQ2SEQ, T5, build
+from conform.ordinary_encoders import BERT, LOGITS, PLACES, SEQ2SEQ, T5, build
 from transformulary.conform import conform
 from transformulary.conform.mistakes import KNOWN
 from transformulary.oracle.lines import line_at
@@ -147,3 +147,13 @@ def test_ids_that_nobody_gave_begin_with_the_start_token():
     report = conform(model, replace(ref, start=start), table=table, decoding=False)
 
     assert (report.tokens[0], [fault.key for fault in report.faults]) == (start, ["x-shifted"])
+
+
+def test_what_a_line_that_agrees_contradicts_is_not_said():
+    """BERT's head without its norm, the projection seen: the norm alone is missing."""
+    places = {line: place for line, place in PLACES["bert"].items() if line != "9.11"} | {"9.10": "ln_h:in"}
+
+    reports = [report_of("bert", {"no-norm-11": 0}, some) for some in (places, LOGITS["bert"])]
+
+    assert [[fault.key for fault in report.faults] for report in reports] == [["no-norm-11"]] * 2
+    assert "projection and its norm" not in reports[0].answer[0]

@@ -313,9 +313,15 @@ class Lockstep:
         possible = (
             m
             for m in dict.fromkeys((*self.known.mistakes, *numbered))
-            if any(n in self._run and needed <= self._run[n] for n in m.changes)
+            if any(n in self._run and needed <= self._run[n] for n in m.changes) and not self._contradicted(m)
         )
         return [((m, layer),) for m in possible]
+
+    def _contradicted(self, mistake: Mistake) -> bool:
+        """Whether a mistake of several lines together changes one that was seen, and agrees as it is."""
+        lines = () if mistake.lines or len(mistake.changes) < 2 else mistake.changes
+        agreeing = (path for path, error in self.errors.items() if is_line(path) and error <= self.allowed(path))
+        return bool(lines) and any(line_at(path).name in lines for path in agreeing)
 
     def _alone(self, layer: int, path: str) -> list[Mistakes]:
         """The mistakes of one line alone, of several that were computed there since the last value that was seen."""
