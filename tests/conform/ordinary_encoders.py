@@ -228,6 +228,8 @@ class Embedding(nn.Module):
         s, has = self.s, partial(self.s.has, side)
         if side == 2 and has("x-shifted"):
             ids = torch.cat([ids[:, :1], ids[:, :-1]], 1)
+        if side == 2 and (start := s.number(side, "start", s.vocab - 1 if has("start-last") else None)) is not None:
+            ids = torch.cat([torch.full_like(ids[:, :1], int(start)), ids[:, 1:]], 1)
         if side == 2 and has("no-start"):
             ids = torch.cat([ids[:, 1:], ids[:, -1:]], 1)
         e, scale = self.tokens(ids), math.sqrt(s.width) if s.kind == "seq2seq" else 1.0
@@ -281,7 +283,7 @@ class Bert(nn.Module):
         x = F.linear(x, self.dense.weight, None if has("no-b_f") else self.dense.bias)
         if has("norm-before-activation"):
             return self.logits(activate(self.s, has, self.ln_h(x)))
-        return self.logits(self.ln_h(activate(self.s, has, x)))
+        return self.logits(self.ln_h(x.tanh() if has("tanh-for-activation") else activate(self.s, has, x)))
 
 
 class Seq2Seq(nn.Module):

@@ -37,11 +37,11 @@ LAYERED = {
 WHOLE = {
     "bert": ["no-segments", "segments-swapped", "segments-first", "segments-last", "no-norm-3a", "norm-twice-3a",
              "no-positions", "positions-from-1", "embedding-scaled", "no-b_f", "no-transform", "no-norm-11",
-             "no-b_u", "softmax-twice", "pre-norm", "norm-of-parts"],
+             "tanh-for-activation", "no-b_u", "softmax-twice", "pre-norm", "norm-of-parts"],
     "seq2seq": ["embedding-unscaled", "embedding-scaled-twice", "no-positions", "positions-from-1",
                 "positions-interleaved", "positions-t2t", "positions-scaled", "2h-exponent", "2h-sin-cos",
                 "2h-base-1000", "2h-base-5000", "x-shifted", "no-start", "start-zero", "positions-after-z", "no-b_u",
-                "pre-norm", "pre-norm-encoder", "pre-norm-decoder"],
+                "start-2", "start-last","pre-norm", "pre-norm-encoder", "pre-norm-decoder"],
     "t5": ["buckets-backwards", "no-buckets", "buckets-up-to-64", "buckets-up-to-32", "buckets-one-way",
            "buckets-both-ways", "buckets-first-layer", "buckets-first-layer-16", "buckets-of-decoder",
            "buckets-of-encoder", "buckets-in-cross", "no-last-scale", "no-norm-10", "no-norm-22", "embedding-scaled"],

@@ -29,6 +29,12 @@ from transformulary.conform.mistakes.parts import (
 
 X, Z = {"X": "X", "ell": "ell_x"}, {"X": "Z", "ell": "ell_z"}
 
+#: Ids that specials have: the first few, or the last, as Marian's padding.
+OTHER_STARTS = (
+    *((str(v), f"id {v}", f"min({v}, c.N_V - 1)") for v in range(4)),
+    ("last", "the last id of the vocabulary", "c.N_V - 1"),
+)
+
 
 @dataclass(frozen=True)
 class Form:
@@ -116,6 +122,7 @@ class Form:
         return (
             mistake(line, "x-shifted", "x is shifted once more: a token reads the one before it, and the first token itself", W_e, "theta.W_e[:, x[max(t - 1, 0)]]"),
             mistake(line, "no-start", "x is read without its start token: a token reads the one after it, and the last token itself", W_e, "theta.W_e[:, x[min(t + 1, ell_x - 1)]]"),
+            *(mistake(line, f"start-{name}", f"the first token of x is taken to be {says}: another start token", W_e, f"theta.W_e[:, x[t] if t else {v}]") for name, says, v in OTHER_STARTS),
             mistake(line, "start-zero", "the first token is embedded as 0", "SCALE[c.embedding_scale](c.d_e) *", "SCALE[c.embedding_scale](c.d_e) * (t > 0) *"),
             mistake(line, "positions-after-z", "positions of x are counted on after those of z", "POSITION[c.positions](t,", "POSITION[c.positions](embedded(ell_z + t, c),"),
         )  # fmt: skip
