@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from transformulary.conform.compared import Comparison, error_of, matrix
+from transformulary.conform.compared import Comparison, error_of, is_line, matrix
+from transformulary.oracle.lines import line_at
+from transformulary.oracle.path import line_of
 from transformulary.oracle.precision import ACCUMULATED, in_precision
 from transformulary.oracle.theta import Theta
 from transformulary.oracle.watch import watched
@@ -32,7 +35,9 @@ class Allowance:
     The oracle runs twice in lockstep with what was seen, exactly and in the precision; what the two differ by at a
     line, times a factor, is allowed there.  In float64 it is a constant, equality to rounding.
 
+    lower  line -> the precision in which it is computed, whatever that of the rest
     noise  path -> the difference of the two runs there; empty in float64
+    since  path -> the precisions of lines that were computed before it and not seen; empty in float64
     """
 
     def __init__(
@@ -42,8 +47,10 @@ class Allowance:
         x: Read | Sequence[int],
         theta: Theta,
         precision: str = "float64",
+        lower: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.seen, self.config, self.given, self.precision = seen, config, Read.of(x), precision
+        self.lower, self.since = lower, dict[str, frozenset[str]]()
         self.noise: dict[str, Array] = {}
         self._errors: dict[str, float] = {}
         kind = ACCUMULATED[precision]
@@ -69,9 +76,16 @@ class Allowance:
         self._run(low, narrow, judge)
 
     def _run(self, theta: Theta, turned: Callable[[Array], Any], look: Callable[[str, Array], None]) -> None:
+        hidden = {"z": frozenset[str](), "x": frozenset[str]()}  # a decoder reads what an encoder gives
+
         def hook(path: str, value: Any) -> Any:
+            side, line = line_at(path).side, line_of(path)
             if path not in self.seen:
+                hidden[side] |= {self.lower[line]} if line in self.lower else set()
                 return value
+            self.since[path] = hidden["z"] | hidden[side]
+            if is_line(path) and line_at(path).stream:
+                hidden[side] = frozenset()
             look(path, np.asarray(matrix(value), np.float64))
             theirs = turned(self.seen[path])
             return list(theirs.T) if isinstance(value, list) else theirs
