@@ -300,7 +300,8 @@ class Seq2Seq(nn.Module):
 
     def forward(self, z, x):
         embedded = self.embedding(z, 1)
-        encoder, last = self.encoder, self.encoder.ln_f or (lambda z: z)
+        encoder = self.encoder
+        last = encoder.ln_f.forward if encoder.ln_f is not None else lambda z: z  # which no hook sees
         memory = encoder(embedded, other=self.decoder)
         others = {"embeddings": embedded, "unfinished": encoder.before, "unfinished-normed": last(encoder.before),
                   "unnormed": encoder.after}  # fmt: skip
