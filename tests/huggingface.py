@@ -33,7 +33,7 @@ def hooks(model, seen):
 
     def keep(name):
         def hook(module, inputs, output):
-            outputs = output if isinstance(output, tuple) else (output,)
+            outputs = output if isinstance(output, tuple) else getattr(output, "to_tuple", lambda: (output,))()
             more = {f"{name}:out[{k}]": outputs[k:] for k in (1, 2)}
             places = {f"{name}:in": inputs, f"{name}:out": outputs, **more}
             for place, tensors in places.items():
@@ -42,7 +42,7 @@ def hooks(model, seen):
 
         return hook
 
-    handles = [module.register_forward_hook(keep(name)) for name, module in model.named_modules() if name]
+    handles = [module.register_forward_hook(keep(name)) for name, module in model.named_modules()]
     yield
     for handle in handles:
         handle.remove()

@@ -57,11 +57,11 @@ def test_from_a_folder_to_values(folder, model, capsys):
     assert capsys.readouterr().out == f"{out}: 56 values of 3 tokens in 1 file\n"
     expected = oracle.record("DTransformer", [3, 1, 4], theta_of(model), model.config)
     stored = values(out)
-    for path in ("10.3", "10.6[l=2]/5.2[h=2]/4.6:softmax", "10.8[l=1]:GELU_tanh", "10.11:W_u"):
+    for path in ("10.3", "10.6[l=2]/5.2[h=2]/4.6:softmax", "10.8[l=1]:GELU_tanh", "10.11:logits"):
         np.testing.assert_array_equal(stored[path], expected[path])
     index = json.loads((out / "index.json").read_text(encoding="utf-8"))
     assert (index["model"], index["model_type"], index["tokens"]) == (str(folder), "gpt2", [3, 1, 4])
-    (logits,) = [value for value in index["values"] if value["path"] == "10.11:W_u"]
+    (logits,) = [value for value in index["values"] if value["path"] == "10.11:logits"]
     assert [name["name"] for name in logits["names"]] == ["lm_head:out", "unembed.hook_out", "result_output"]
 
 

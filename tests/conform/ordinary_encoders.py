@@ -14,11 +14,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from conform.ordinary import ACTIVATIONS, Norm
+from conform.ordinary_thetas import config_of, theta_of
 from transformulary.conform.candidates.places import Table
 from transformulary.conform.reference import Reference
-from transformulary.oracle import theta_from
 from transformulary.oracle.watch import holds
-from transformulary.paper import EDTransformerConfig, ETransformerConfig, PreEDTransformerConfig
 
 
 @dataclass(frozen=True)
@@ -149,16 +148,15 @@ class Block(nn.Module):
         return x
 
     def crossed(self, h, z, more):
-        if self.has("memory-embeddings"):
-            z = more["embedded"]
-        if self.has("memory-own"):
-            z = h
+        others = {**more["memories"], "memory-own": h}
+        z = next((other for key, other in others.items() if self.has(key)), z)
         return self.cross(h, z, more.get("bias"), self.attn if self.has("cross-shares-weights") else None)
 
     def step(self, x, part, norm, line, k):
         has, number = self.has, line
         other = next((n for j, n in enumerate(self.norms) if has(self.taken(j, k))), None)
-        if (self.s.kind == "t5") != (has("pre-norm") or has("post-norm-final")):
+        ends = ("", "-encoder" if self.cross is None else "-decoder")
+        if (self.s.kind == "t5") != any(has(key + end) for key in ("pre-norm", "post-norm-final") for end in ends):
             h = norm(x, other)
             y = part(x if has(f"attention-on-X-{number}") else h)
             return y if has(f"no-residual-{number}") else h + y if has(f"residual-overwritten-{number}") else x + y
@@ -194,15 +192,16 @@ class Stack(nn.Module):
         most = s.number(0, "buckets-up-to", 128)
         return of.bias(buckets(s, t, both, most)).permute(2, 0, 1)
 
-    def forward(self, x, z=None, embedded=None, other=None):
+    def forward(self, x, z=None, memories=None, other=None):
         swapped = self.has("buckets-of-encoder" if self.cross else "buckets-of-decoder")
         own = self.distance(x.shape[1], x.shape[1], other if swapped else self) if self.bias else None
-        more = {"embedded": embedded}
+        more = {"memories": memories}
         if z is not None and self.has("buckets-in-cross"):
             more["bias"] = self.distance(x.shape[1], z.shape[1], self)
         first = self.has("buckets-first-layer-16" if self.cross else "buckets-first-layer")
         for l, block in enumerate(self.blocks):
-            x = block(x, z, None if first and l else own, more)
+            self.before, x = x, block(x, z, None if first and l else own, more)
+            self.after = x
         return self.ln_f(x) if self.ln_f is not None else x
 
 
@@ -229,6 +228,8 @@ class Embedding(nn.Module):
         s, has = self.s, partial(self.s.has, side)
         if side == 2 and has("x-shifted"):
             ids = torch.cat([ids[:, :1], ids[:, :-1]], 1)
+        if side == 2 and (start := s.number(side, "start", s.vocab - 1 if has("start-last") else None)) is not None:
+            ids = torch.cat([torch.full_like(ids[:, :1], int(start)), ids[:, 1:]], 1)
         if side == 2 and has("no-start"):
             ids = torch.cat([ids[:, 1:], ids[:, -1:]], 1)
         e, scale = self.tokens(ids), math.sqrt(s.width) if s.kind == "seq2seq" else 1.0
@@ -282,7 +283,7 @@ class Bert(nn.Module):
         x = F.linear(x, self.dense.weight, None if has("no-b_f") else self.dense.bias)
         if has("norm-before-activation"):
             return self.logits(activate(self.s, has, self.ln_h(x)))
-        return self.logits(self.ln_h(activate(self.s, has, x)))
+        return self.logits(self.ln_h(x.tanh() if has("tanh-for-activation") else activate(self.s, has, x)))
 
 
 class Seq2Seq(nn.Module):
@@ -299,8 +300,13 @@ class Seq2Seq(nn.Module):
 
     def forward(self, z, x):
         embedded = self.embedding(z, 1)
-        memory = self.encoder(embedded, other=self.decoder)
-        y = self.decoder(self.embedding(x, 2, z.shape[1]), memory, embedded, self.encoder)
+        encoder = self.encoder
+        last = encoder.ln_f.forward if encoder.ln_f is not None else lambda z: z  # which no hook sees
+        memory = encoder(embedded, other=self.decoder)
+        others = {"embeddings": embedded, "unfinished": encoder.before, "unfinished-normed": last(encoder.before),
+                  "unnormed": encoder.after}  # fmt: skip
+        memories = {f"memory-{key}": other for key, other in others.items()}
+        y = self.decoder(self.embedding(x, 2, z.shape[1]), memory, memories, encoder)
         return self.logits(y)
 
 
@@ -342,56 +348,3 @@ def build(s, seed=0, places=None, dtype=torch.float64):
             p.copy_(0.3 * torch.randn(p.shape, generator=generator, dtype=torch.float64) + is_scale)
     right = Reference("right", config_of(s), theta_of(model, config_of(s)))
     return model.to(dtype), Table(places or PLACES[s.kind]), right
-
-
-def config_of(s):
-    c = {"N_V": s.vocab, "ell_max": s.context, "H": s.heads, "d_e": s.width, "d_attn": s.head, "d_mlp": s.hidden,
-         "eps": s.eps, "activation": s.act, "tied": True}  # fmt: skip
-    two = {"L_enc": s.layers, "L_dec": s.decoder_layers}
-    if s.kind == "bert":
-        return ETransformerConfig(**c, L=s.layers, segments=2, embedding_norm=True, absent=frozenset())
-    if s.kind == "seq2seq":
-        return EDTransformerConfig(**c, **two, positions="sinusoid_halves", embedding_scale="sqrt", absent=frozenset())
-    lacking = {"b_q", "b_k", "b_v", "b_o", "b_u", *(f"b_mlp{k}" for k in range(1, 7))}
-    return PreEDTransformerConfig(
-        **c, **two, norm="rms_norm", positions="bucketed", scale="none", unembedding_scale="sqrt",
-        absent=frozenset(lacking),
-    )  # fmt: skip
-
-
-def theta_of(m, c):
-    """Their numbers by the paper's names."""
-    stacks = {"": m.encoder, "_enc": m.encoder, "_dec": getattr(m, "decoder", None), "_ed": getattr(m, "decoder", None)}
-    flat = {
-        "W_e": lambda: m.embedding.tokens.weight.T, "W_p": lambda: m.embedding.wpe.weight.T,
-        "b_u": lambda: m.logits.bias, "W_s": lambda: m.segments.weight.T, "W_f": lambda: m.dense.weight,
-        "b_f": lambda: m.dense.bias, "gamma": lambda: m.ln_h.weight, "beta": lambda: m.ln_h.bias,
-        "gamma_x": lambda: m.ln_e.weight, "beta_x": lambda: m.ln_e.bias, "gamma_enc": lambda: m.encoder.ln_f.weight,
-        "gamma_dec": lambda: m.decoder.ln_f.weight,
-    }  # fmt: skip
-
-    def array(name, shape):
-        bundle, l, base, i = re.fullmatch(r"(?:W(\w*)\[(\d+)\]\.)?(\w+?)(?:\[(\d+)\])?", name).groups()
-        if l is not None:
-            block = stacks[bundle].blocks[int(l) - 1]
-            linear = getattr(block.cross if bundle == "_ed" else block.attn, base[-1])
-            value = linear.weight if base[0] == "W" else linear.bias
-            return numpy(value[(int(i) - 1) * c.d_attn : int(i) * c.d_attn] if i else value)
-        if base in ("B_enc", "B_dec"):
-            return numpy(stacks[base[1:]].bias.weight[:, int(i) - 1])
-        if base in flat:
-            return numpy(flat[base]())
-        k = int(base[-1])
-        decoder = k > 2
-        block = (m.decoder if decoder else m.encoder).blocks[int(i) - 1]
-        if "mlp" in base:
-            linear = block.mlp.down if k % 2 == 0 else block.mlp.up
-            return numpy(linear.weight if base[0] == "W" else linear.bias)
-        norm = block.norms[k - 3 if decoder else k - 1]
-        return numpy(norm.weight if base.startswith("gamma") else norm.bias)
-
-    return theta_from(c, array)
-
-
-def numpy(tensor):
-    return tensor.detach().double().numpy().copy()

@@ -89,7 +89,7 @@ def test_half_precision_keeps_its_type(tmp_path):
         ("h.{l}.ln_1", "10.5[l]", "h.0.ln_1", "10.5[l=1]"),
         ("layer{l+1}/z", "10.8[l]", "layer2/z", "10.8[l=2]"),
         ("h.{l}.attn.{h}.q", "10.6[l]/5.2[h]/4.1", "h.10.attn.1.q", "10.6[l=11]/5.2[h=2]/4.1"),
-        ("logits", "10.11:W_u", "logits", "10.11:W_u"),
+        ("logits", "10.11:logits", "logits", "10.11:logits"),
     ],
 )
 def test_renaming(theirs, ours, name, path, tmp_path):
@@ -111,7 +111,7 @@ def test_a_name_that_the_table_forgets(tmp_path):
     np.savez(tmp_path / "all.npz", logits=A, attn=A)
 
     with pytest.raises(UserError, match=r"attn is no path such as .*, and the renaming table does not say what it is"):
-        read_dumps(tmp_path, {"logits": "10.11:W_u"})
+        read_dumps(tmp_path, {"logits": "10.11:logits"})
 
 
 def test_rows_are_turned(tmp_path):

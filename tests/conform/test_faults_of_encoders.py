@@ -4,8 +4,9 @@ import random
 from dataclasses import replace
 
 import pytest
+import torch
 
-from conform.ordinary_encoders import BERT, LOGITS, SEQ2SEQ, T5, build
+from conform.ordinary_encoders import BERT, LOGITS, PLACES, SEQ2SEQ, T5, build
 from transformulary.conform import conform
 from transformulary.conform.mistakes import KNOWN
 from transformulary.oracle.lines import line_at
@@ -19,7 +20,8 @@ SCALED = ["no-scale", "scale-no-root"]
 BIASED = ["no-b_q", "no-b_v", "no-b_o", "no-b_mlp1", "no-b_mlp2", "sample-variance", "eps-outside", "no-beta",
           "rms-for-layer-norm", "eps-0.001"]  # fmt: skip
 DECODER = ["no-mask", "mask-transposed", "mask-strict", "mask-ahead", "causal-in-cross", "causal-in-encoder",
-           "memory-embeddings", "memory-own", "cross-shares-weights", "self-shares-weights"]  # fmt: skip
+           "memory-embeddings", "memory-unfinished", "memory-own", "cross-shares-weights",
+           "self-shares-weights"]  # fmt: skip
 LAYERED = {
     "bert": [*EACH, *SCALED, *BIASED, "q-v-swapped", "act-ReLU", "causal-in-encoder", "norm-1-for-2", "norm-2-for-1",
              "no-norm-6", "no-norm-8", "norm-twice-8", "whole-norm-6", "norm-over-tokens-8", "no-residual-5",
@@ -28,17 +30,18 @@ LAYERED = {
                 "no-norm-8", "no-residual-16", "no-residual-5", "no-attention-14", "norm-twice-19"],
     "t5": [*EACH, *DECODER, "act-GELU", "bucketed-scale-added", "bucketed-scale-no-root", "layer-norm-for-rms",
            "rms-eps-0.001", "rms-no-gamma", "rms-sample-variance", "no-norm-5", "no-norm-19", "no-residual-16",
-           "residual-overwritten-18", "attention-on-X-6", "attention-on-X-16", "norm-2-for-1"],
+           "residual-overwritten-18", "memory-unfinished-normed", "memory-unnormed",
+           "attention-on-X-6", "attention-on-X-16", "norm-2-for-1"],
 }  # fmt: skip
 #: Of a line outside of the layers, or of all layers at once.  Of T5, another order of the lines is found in minutes.
 WHOLE = {
     "bert": ["no-segments", "segments-swapped", "segments-first", "segments-last", "no-norm-3a", "norm-twice-3a",
              "no-positions", "positions-from-1", "embedding-scaled", "no-b_f", "no-transform", "no-norm-11",
-             "no-b_u", "softmax-twice", "pre-norm", "norm-of-parts"],
+             "tanh-for-activation", "no-b_u", "softmax-twice", "pre-norm", "norm-of-parts"],
     "seq2seq": ["embedding-unscaled", "embedding-scaled-twice", "no-positions", "positions-from-1",
                 "positions-interleaved", "positions-t2t", "positions-scaled", "2h-exponent", "2h-sin-cos",
                 "2h-base-1000", "2h-base-5000", "x-shifted", "no-start", "start-zero", "positions-after-z", "no-b_u",
-                "pre-norm"],
+                "start-2", "start-last","pre-norm", "pre-norm-encoder", "pre-norm-decoder"],
     "t5": ["buckets-backwards", "no-buckets", "buckets-up-to-64", "buckets-up-to-32", "buckets-one-way",
            "buckets-both-ways", "buckets-first-layer", "buckets-first-layer-16", "buckets-of-decoder",
            "buckets-of-encoder", "buckets-in-cross", "no-last-scale", "no-norm-10", "no-norm-22", "embedding-scaled"],
@@ -122,3 +125,35 @@ def test_logits_alone_are_enough(kind, key):
 
     assert named(report, mistake), report
     assert report.agreement < 1e-11
+
+
+@pytest.mark.parametrize("beside", ["embedding-unscaled", "positions-from-1", "2h-sin-cos"])
+def test_a_memory_is_of_the_run_itself(beside):
+    """Cross-attention that reads the embeddings reads the candidate's, wrong as they are: both mistakes are named."""
+    report = report_of("seq2seq", {"memory-embeddings": 0, beside: 0})
+
+    assert {fault.key for fault in report.faults} == {"memory-embeddings", beside}, report
+    assert report.agreement < 1e-11
+
+
+def test_ids_that_nobody_gave_begin_with_the_start_token():
+    """A forward that shifts x itself, with the model's start token first, is named also where no ids are given."""
+    model, table, ref = build(SEQ2SEQ)
+    start = 7
+    model.register_forward_pre_hook(
+        lambda _, read: (read[0], torch.cat([torch.full_like(read[1][:, :1], start), read[1][:, :-1]], 1))
+    )
+
+    report = conform(model, replace(ref, start=start), table=table, decoding=False)
+
+    assert (report.tokens[0], [fault.key for fault in report.faults]) == (start, ["x-shifted"])
+
+
+def test_what_a_line_that_agrees_contradicts_is_not_said():
+    """BERT's head without its norm, the projection seen: the norm alone is missing."""
+    places = {line: place for line, place in PLACES["bert"].items() if line != "9.11"} | {"9.10": "ln_h:in"}
+
+    reports = [report_of("bert", {"no-norm-11": 0}, some) for some in (places, LOGITS["bert"])]
+
+    assert [[fault.key for fault in report.faults] for report in reports] == [["no-norm-11"]] * 2
+    assert "projection and its norm" not in reports[0].answer[0]

@@ -130,12 +130,12 @@ def test_probabilities_of_another_size():
 
 def test_logits_in_place_of_probabilities():
     """Line 11 is the probabilities: logits under its path are a fault, which says what their path is."""
-    logits = values_of("gpt2", "10.11:W_u")["10.11:W_u"]
+    logits = values_of("gpt2", "10.11:logits")["10.11:logits"]
 
-    wrong, right = (conform({path: logits}, "gpt2", tokens=X) for path in ("10.11", "10.11:W_u"))
+    wrong, right = (conform({path: logits}, "gpt2", tokens=X) for path in ("10.11", "10.11:logits"))
 
     assert [fault.key for fault in wrong.faults] == ["logits-for-P"]
-    assert "10.11:W_u is the path of logits" in wrong.answer[0]
+    assert "10.11:logits is the path of logits" in wrong.answer[0]
     assert right.status == 0
 
 
@@ -189,7 +189,7 @@ def test_a_renaming_table_that_is_none(text, says, tmp_path, capsys):
 @pytest.mark.parametrize("tokens", ["rows", "columns"])
 def test_plain_numbers_have_the_shape_of_their_line(tokens, tmp_path):
     """Raw files need no shapes, if it is said how tokens lie; a name of null needs none at all; else the error says."""
-    for path, value in values_of("gpt2", "10.3", "10.8[l=2]", "10.11:W_u").items():
+    for path, value in values_of("gpt2", "10.3", "10.8[l=2]", "10.11:logits").items():
         np.ascontiguousarray(value.T if tokens == "rows" else value).astype("<f8").tofile(
             tmp_path / f"{to_filename(path)}.f64"
         )

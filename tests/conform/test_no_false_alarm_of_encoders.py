@@ -1,12 +1,15 @@
 """No false alarm on released encoders and encoder-decoders, nor on ours."""
 
+import numpy as np
 import pytest
 import torch
 import transformers
 
 import huggingface as hf
+from transformulary import oracle
 from transformulary.conform import conform
 from transformulary.conform.reference import PRESETS
+from transformulary.errors import CandidateError
 from transformulary.models import load
 
 SMALL = {"vocab_size": 61, "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
@@ -152,3 +155,35 @@ def test_padding_that_is_seen_is_named(checkpoints, name, kind, says):
     assert wrong[0].startswith("padded on the right, logits differ")
     assert all(note.endswith(f": {says}") for note in wrong)
     assert report.status == 1
+
+
+NORMS = ("5", "7", "10", "15", "17", "19", "22")
+
+
+@pytest.mark.parametrize("path", ["8a.23:logits", "8a.23", "8a.20[l=3]"])
+def test_what_a_program_computed_in_float32_is_said_of_dumps(checkpoints, path):
+    """T5 in float64 norms in float32: a dump of one value, with that said, agrees, though no norm is in it."""
+    folder, z, x = checkpoints("t5"), [5, 6, 7, 8, 9, 10], [0, 3, 4, 11]
+    model = transformers.T5ForConditionalGeneration.from_pretrained(folder, dtype=torch.float64).eval()
+    seen = {}
+    with hf.hooks(model, seen), torch.no_grad():
+        logits = model(input_ids=torch.tensor([z]), decoder_input_ids=torch.tensor([x])).logits[0].numpy().T
+    found = {"8a.23:logits": logits, "8a.23": oracle.softmax(logits), "8a.20[l=3]": seen["decoder.block.2:out"][0].T}
+
+    lower = {f"8a.{line}": "float32" for line in NORMS}
+    report = conform({path: found[path]}, folder, tokens=x, context_tokens=z, table={"lower": lower})
+
+    assert report.status == 0, report
+    assert max(row.allowed for row in report.rows) < 1e-4
+
+
+def test_a_line_of_lower_precision_that_there_is_not(checkpoints):
+    """It is said by its name."""
+    with pytest.raises(CandidateError, match=r"lower says 8a.9, and that is no line of this model. Nearest: 8a"):
+        conform(
+            {"8a.3": np.zeros((32, 1))},
+            checkpoints("t5"),
+            tokens=[1],
+            context_tokens=[1],
+            table={"lower": {"8a.9": "float32"}},
+        )

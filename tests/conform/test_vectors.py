@@ -26,7 +26,7 @@ from transformulary.oracle.path import parse, to_filename
 from transformulary.paper import DTransformerConfig
 
 #: sha256 of all inputs and parameters, in the order of the cases and of their names: the same on every machine.
-GIVEN = "fedd82f5074c44ef766058f8886c083aee50ab9f994e83acce7f7b76db1c8ead"
+GIVEN = "2b667408ac0a5a3a96a128a31061e7cd10793b8bb5b606f4fea47fbb0e6c79f2"
 
 
 def given(vectors):
@@ -63,7 +63,7 @@ def test_the_algorithms(vectors):
     numbers = [case.entry["algorithm"] for case in read_vectors(vectors).values()]
 
     assert {n: numbers.count(n) for n in numbers} == {
-        "1": 2, "2": 2, "3": 2, "4": 4, "5": 2, "6": 2, "6r": 1, "7": 1, "8": 2, "8a": 1, "9": 2, "9c": 1,
+        "1": 2, "2": 2, "3": 2, "4": 6, "5": 2, "6": 2, "6r": 1, "7": 1, "8": 2, "8a": 1, "9": 2, "9c": 1,
         "10": 5, "14": 3, "15": 3
     }  # fmt: skip
 
@@ -250,7 +250,7 @@ def test_one_file_a_case(vectors, tmp_path):
     rows = compare_vectors(tmp_path, vectors)
 
     assert {row.case: row.verdict for row in rows} == {"6-paper": "pass", "7-paper": "pass"}
-    assert [row.case for row in rows] == ["6-paper"] * 4 + ["7-paper"] * 3
+    assert [row.case for row in rows] == ["6-paper"] * 4 + ["7-paper"] * 4
 
 
 def test_rows_and_their_names(vectors, tmp_path):

@@ -43,7 +43,7 @@ def test_the_paths_of_the_docs():
         "10.6[l=2]/5.2[h=1]/4.4": (3, 3), "10.6[l=2]/5.2[h=1]/4.6:softmax": (3, 3),
         "10.6[l=1]/5.2[h=2]/4.1:W_q": (2, 3), "10.6[l=1]/5.2[h=2]": (2, 3), "10.6[l=1]/5.3": (4, 3),
         "10.6[l=1]/5.4:W_o": (4, 3), "10.6[l=1]:MHAttention": (4, 3), "10.8[l=1]:W_mlp1": (5, 3),
-        "10.8[l=1]:GELU": (5, 3), "10.8[l=2]:W_mlp2": (4, 3), "10.11:W_u": (7, 3), "10.11": (7, 3),
+        "10.8[l=1]:GELU": (5, 3), "10.8[l=2]:W_mlp2": (4, 3), "10.11:logits": (7, 3), "10.11": (7, 3),
     }  # fmt: skip
     assert {path: np.shape(values[path]) for path in shapes} == shapes
 
@@ -72,10 +72,10 @@ def test_arguments_and_another_value_in_a_line():
 
 
 def test_logits_are_before_the_softmax():
-    """10.11:W_u are the logits, P their softmax; and a line's value follows from the values inside it."""
+    """10.11:logits are the logits, P their softmax; and a line's value follows from the values inside it."""
     values, parameters = oracle.record("DTransformer", [1, 2, 3], theta(), c), theta()
 
-    np.testing.assert_array_equal(oracle.softmax(values["10.11:W_u"]), values["10.11"])
+    np.testing.assert_array_equal(oracle.softmax(values["10.11:logits"]), values["10.11"])
     np.testing.assert_array_equal(
         values["10.6[l=1]"] + values["10.8[l=1]:W_mlp2"] + parameters.b_mlp2[0][:, None], values["10.8[l=1]"]
     )

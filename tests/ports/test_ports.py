@@ -121,7 +121,7 @@ def test_a_port_compares_every_line(language, vectors, tmp_path):
     norm = ["6.1", "6.2", "6.3"]
     attention = ["4.1", "4.2", "4.3", "4.4", "4.5", "4.6", "4.6:softmax"]
     heads = [*(f"5.2/{line}" for line in attention), "5.2", "5.3", "5.4"]
-    lines = ["10.1", "10.3", "10.5", "10.6", "10.7", "10.8", "10.8:GELU_tanh", "10.10", "10.11", "10.11:W_u"]
+    lines = ["10.1", "10.3", "10.5", "10.6", "10.7", "10.8", "10.8:GELU_tanh", "10.10", "10.11", "10.11:logits"]
     norms = [f"{line}/{inner}" for line in ("10.5", "10.7", "10.10") for inner in norm]
 
     done = run(*port, vectors)

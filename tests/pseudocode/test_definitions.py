@@ -37,7 +37,9 @@ ENCODER = ETransformerConfig(N_V=3, ell_max=3, L=1, H=1, d_e=2, d_mlp=2, positio
 
 
 @pytest.mark.parametrize(
-    ("config", "ways"), [(CONFIGS["T5's buckets"], "a later"), (ENCODER, "later"), (T5, "a later, later")], ids=str
+    ("config", "ways"),
+    [(CONFIGS["T5's buckets"], "a later"), (ENCODER, "later"), (T5, "a later, later")],
+    ids=["decoder", "encoder", "T5"],
 )
 def test_buckets_for_the_masks_that_a_model_has(config, ways):
     """A decoder's page says what buckets are for earlier tokens, an encoder's for both ways, T5's both."""

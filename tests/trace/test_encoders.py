@@ -6,54 +6,67 @@ import re
 import numpy as np
 import pytest
 import torch
+import transformers
 
+import huggingface
 from formats.test_encoders import MODELS, s, x, z
-from huggingface import hooks
+from huggingface import hooks, randomise
 from transformulary import cli, oracle
 from transformulary.formats import describe, theta_stored
 from transformulary.oracle.whole import theta_with
-from transformulary.paper import Read
+from transformulary.paper import Read, TwoStacks
 from transformulary.tokens import Tokenizer
 from transformulary.trace import trace
 
 LAYER = {"4.1", "4.2", "4.3", "4.6:softmax", "4.6", "5.3", "5.4"}
 NINE = LAYER | {"9.3", "9.3a", "9.5", "9.6", "9.7:GELU", "9.7", "9.8"}
-EIGHT = LAYER | {f"8.{n}" for n in (3, 5, 6, 7, "7:SiLU", 8, 12, 14, 15, 16, 17, 18, "18:SiLU", 19, "21:W_u")}
+EIGHT = LAYER | {f"8.{n}" for n in (3, 5, 6, 7, "7:SiLU", 8, 12, 14, 15, 16, 17, 18, "18:SiLU", 19, "21:logits")}
 PRE = LAYER | {f"8a.{n}" for n in (3, 5, 6, 7, 8, 10, 13, 15, 16, 17, 18, 19, 20, 22)}
 PLAIN = {f"8a.{n}" for n in ("8:W_mlp1", "8:ReLU", "8:W_mlp2", "20:W_mlp3", "20:ReLU", "20:W_mlp4")}
 GATED = {f"8a.{n}" for n in ("8:W_mlp1", "8:W_mlp5", "8:GELU_tanh", "8:W_mlp2")}
 GATED |= {f"8a.{n}" for n in ("20:W_mlp3", "20:W_mlp6", "20:GELU_tanh", "20:W_mlp4")}
+BARE = {
+    "bare bart": lambda: randomise(transformers.BartModel(MODELS["bart"][0]().config)),
+    "bare t5": lambda: randomise(transformers.T5Model(MODELS["t5"][0]().config)),
+    "bare gpt2": lambda: randomise(transformers.GPT2Model(huggingface.gpt2()[0].config)),
+}
 NAMED = {
-    "masked": NINE | {"9.10", "9.11"},
-    "classes": NINE | {"9c.1"},
+    "masked": NINE | {"9.10", "9.11", "9.12:logits"},
+    "classes": NINE | {"9c.1", "9c.2:logits"},
     "marian": EIGHT,
-    "t5": PRE | PLAIN,
-    "t5 1.1": PRE | GATED | {"8a.23:W_u"},
+    "t5": PRE | PLAIN | {"8a.23:logits"},
+    "vectors": NINE,
+    "bare bart": EIGHT - {"8.21:logits", "8.7:SiLU", "8.18:SiLU"} | {"8.3a", "8.12a", "8.7:ReLU", "8.18:ReLU"},
+    "bare t5": PRE | PLAIN,
+    "bare gpt2": LAYER | {f"10.{n}" for n in ("3", "5", "6", "7", "8:GELU_tanh", "8", "10")},
+    "t5 1.1": PRE | GATED | {"8a.23:logits"},
 }
 
 
 @pytest.mark.parametrize("name", NAMED)
 def test_the_names_of_transformers(tmp_path, name):
-    """Every value that `transformers` names equals what a hook at that module sees, turned as the index says."""
-    model, seen = MODELS[name][0](), {}
+    """Every name of `transformers` is of a module that it has; its hook sees the value, turned as the index says."""
+    model, seen = (BARE.get(name) or MODELS[name][0])(), {}
     model.set_attn_implementation("eager")
     model.save_pretrained(tmp_path / "model")
     described = describe(tmp_path / "model")
-    two = name not in ("masked", "classes")
-    theirs = {"input_ids": z, "decoder_input_ids": x} if two else {"input_ids": x, "token_type_ids": s}
-    given = Read(tuple(x[0].tolist()), *(((), tuple(s[0].tolist())), (tuple(z[0].tolist()), ()))[two])
+    two, segmented = isinstance(described.config, TwoStacks), getattr(described.config, "segments", 0)
+    theirs = {"input_ids": z, "decoder_input_ids": x} if two else {"input_ids": x}
+    theirs |= {"token_type_ids": s} if segmented else {}
+    given = Read(tuple(x[0].tolist()), tuple(z[0].tolist()) * two, tuple(s[0].tolist()) if segmented else ())
 
     with hooks(model, seen), torch.no_grad():
         model(**theirs)
     theta = theta_with(described.config, theta_stored(described), described.gives)
-    index = trace(theta, described.config, given, tmp_path / "out", about={"model_type": described.format.model_type})
+    about = {"model_type": described.format.model_type, "architecture": type(model).__name__}
+    index = trace(theta, described.config, given, tmp_path / "out", about=about)
 
     compared = set()
     with np.load(tmp_path / "out" / "values.npz") as file:
         values = dict(file)
     for value in index["values"]:
         for named in value["names"]:
-            if named["name"] in seen:
+            if named["program"] == "transformers":
                 found = eval(f"a{named['ours']}", {"a": seen[named["name"]]})
                 np.testing.assert_allclose(values[value["path"]], found, rtol=0, atol=1e-5, err_msg=value["path"])
                 compared.add(re.sub(r"\[[^]]*\]", "", value["path"]).rpartition("/")[2])

@@ -20,7 +20,7 @@ RUNS = {
     "llama eager": (huggingface.llama, 1e-5),
     "llama sdpa": (huggingface.llama, 1e-12),
 }
-EVERY = {"10.3", "10.5", "4.1", "4.2", "4.3", "4.6", "5.3", "5.4", "10.6", "10.7", "10.8", "10.10", "10.11:W_u"}
+EVERY = {"10.3", "10.5", "4.1", "4.2", "4.3", "4.6", "5.3", "5.4", "10.6", "10.7", "10.8", "10.10", "10.11:logits"}
 FURTHER = {
     "gpt2 eager": {"4.6:softmax", "10.8:GELU_tanh"},
     "gpt_neo eager": {"4.6:softmax", "10.8:GELU_tanh"},
@@ -78,7 +78,7 @@ LLAMA = DTransformerConfig(
         ("10.8[l=1]:W_mlp2", "ffn_out-0", ".T"),
         ("10.8[l=2]", "l_out-1", ".T"),
         ("10.10", "result_norm", ".T"),
-        ("10.11:W_u", "result_output", ".T"),
+        ("10.11:logits", "result_output", ".T"),
     ],
 )
 def test_the_names_of_llama_cpp(kind, path, name, ours):

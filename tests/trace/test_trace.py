@@ -102,7 +102,7 @@ def test_the_default(tmp_path):
         f"{head}/4.1", f"{head}/4.2", f"{head}/4.3", f"{head}/4.3a", f"{head}/4.3b", f"{head}/4.4", f"{head}/4.5",
         f"{head}/4.6:softmax", f"{head}/4.6", head, "10.6[l=1]/5.3", "10.6[l=1]/5.4", "10.6[l=1]", "10.7[l=1]",
         "10.8[l=1]:W_mlp1", "10.8[l=1]:GELU", "10.8[l=1]:W_mlp3", "10.8[l=1]:W_mlp2", "10.8[l=1]",
-        "10.10", "10.11:W_u", "10.11",
+        "10.10", "10.11:logits", "10.11",
     ]  # fmt: skip
 
 

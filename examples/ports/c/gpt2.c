@@ -151,7 +151,7 @@ static Matrix dtransformer(Case *c, const char *at, const int *x, int ell) { /* 
     X = layer_norms(c, format("%s10.10[", at), X, tensor(c, "gamma"), tensor(c, "beta"));                   // 10
     check(c, X, "%s10.10", at);
     Matrix W_u = says(c, "tied", "true") ? transposed(W_e) : tensor(c, "W_u");
-    return check(c, softmax(check(c, product(W_u, X), "%s10.11:W_u", at)), "%s10.11", at);                  // 11
+    return check(c, softmax(check(c, product(W_u, X), "%s10.11:logits", at)), "%s10.11", at);                  // 11
 }
 
 /* q proportional to p^(1/tau); its limit for tau = 0 is 1 for the most probable token. */

@@ -132,7 +132,7 @@ function dTransformer(c, at, x) {
   X = layerNorms(c, `${at}10.10[`, X, c.tensor('gamma'), c.tensor('beta')); // 10
   c.check(`${at}10.10`, X);
   const Wu = tied ? transposed(We) : c.tensor('W_u');
-  const logits = c.check(`${at}10.11:W_u`, product(Wu, X));
+  const logits = c.check(`${at}10.11:logits`, product(Wu, X));
   return c.check(`${at}10.11`, softmax(logits)); // 11
 }
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transformulary.cli import MODEL_HELP
+from transformulary.cli._patience import patience
 from transformulary.cli._reading import reading
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     reading(parser, "those of a trace, or a few")
     parser.add_argument(
-        "--places", metavar="FILE.toml", help="where a PyTorch model shows its lines (default: by class)"
+        "--places",
+        metavar="FILE.toml",
+        help="where a PyTorch model shows its lines (default: by class); [lower], of dumps too: what is in float32",
     )
     parser.add_argument(
         "--rename",
@@ -67,7 +70,8 @@ def run(args: argparse.Namespace) -> int:
         return _propose(args)
     for file in filter(None, (args.markdown, args.junit)):
         check_file(file)
-    report = _of_vectors(args) if has_vectors(args.against) else _of_model(args)
+    with patience("still comparing, and looking for what explains the differences"):
+        report = _of_vectors(args) if has_vectors(args.against) else _of_model(args)
     if args.markdown:
         write_atomically(args.markdown, report.markdown())
     if args.junit:

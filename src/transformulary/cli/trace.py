@@ -9,10 +9,13 @@ name, ** for everything below: --at '10.6[l=*]/5.2[h=1]/4.6:softmax' --at '10.6[
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transformulary.cli import MODEL_HELP
 from transformulary.cli._reading import given_by, reading
+
+if TYPE_CHECKING:
+    from transformulary.formats import Described
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,10 +71,16 @@ def run(args: argparse.Namespace) -> int:
         at=["**"] if args.all else args.at,
         precision=args.precision,
         format=args.format,
-        about={"model": args.model, "model_type": described.format.model_type, **texts},
+        about={"model": args.model, "model_type": described.format.model_type, **_architecture(described), **texts},
     )
     print(json.dumps(index, ensure_ascii=False) if args.json else _summary(index, args.out))
     return 0
+
+
+def _architecture(described: "Described") -> dict[str, str]:
+    """What its config.json calls the class of a model in `transformers`, if it does."""
+    named = described.source.config.get("architectures")
+    return {"architecture": named[0]} if isinstance(named, list) and named and isinstance(named[0], str) else {}
 
 
 def _summary(index: dict[str, Any], out: str) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from transformulary.conform.compared import Comparison, error_of, matrix
+from transformulary.conform.compared import Comparison, error_of, is_line, matrix
+from transformulary.oracle.lines import line_at
+from transformulary.oracle.path import line_of
 from transformulary.oracle.precision import ACCUMULATED, in_precision
 from transformulary.oracle.theta import Theta
 from transformulary.oracle.watch import watched
@@ -33,7 +36,9 @@ class Allowance:
     line, times a factor, is allowed there.  In float64 it is a constant, equality to rounding.
 
     own    every value was computed from the oracle's own: the two go on with those, not with what was seen
+    lower  line -> the precision in which it is computed, whatever that of the rest
     noise  path -> the difference of the two runs there; empty in float64
+    since  path -> the precisions of lines that were computed before it and not seen; empty in float64
     """
 
     def __init__(
@@ -44,10 +49,12 @@ class Allowance:
         theta: Theta,
         precision: str = "float64",
         own: bool = False,
+        lower: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.seen, self.config, self.given, self.precision = seen, config, Read.of(x), precision
         self._exact: dict[str, Array] = {}
         self._next = self._exact if own else seen
+        self.lower, self.since = lower, dict[str, frozenset[str]]()
         self.noise: dict[str, Array] = {}
         self._errors: dict[str, float] = {}
         kind = ACCUMULATED[precision]
@@ -72,9 +79,16 @@ class Allowance:
         self._run(low, narrow, judge)
 
     def _run(self, theta: Theta, turned: Callable[[Array], Any], look: Callable[[str, Array], None]) -> None:
+        hidden = {"z": frozenset[str](), "x": frozenset[str]()}  # a decoder reads what an encoder gives
+
         def hook(path: str, value: Any) -> Any:
+            side, line = line_at(path).side, line_of(path)
             if path not in self.seen:
+                hidden[side] |= {self.lower[line]} if line in self.lower else set()
                 return value
+            self.since[path] = hidden["z"] | hidden[side]
+            if is_line(path) and line_at(path).stream:
+                hidden[side] = frozenset()
             look(path, np.asarray(matrix(value), np.float64))
             theirs = turned(self._next[path])
             return list(theirs.T) if isinstance(value, list) else theirs

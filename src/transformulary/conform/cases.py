@@ -43,16 +43,20 @@ LLAMA: dict[str, Any] = {
 }  # fmt: skip
 X = [5, 3, 16, 0, 7, 7, 11]
 Z, X_OF_Z = [2, 8, 4, 4], [9, 3, 5]
+#: So many that distances share buckets, for both ways from 8 on, for one way from 16.
+FAR_Z, FAR_X = ([(3 * t * t + b * t + 2) % 11 for t in range(ell)] for ell, b in ((16, 1), (20, 5)))
 #: Small enough for two stacks; bos and eos are tokens of the decoder.
-TWO: dict[str, Any] = {"N_V": 11, "ell_max": 6, "L_enc": 1, "L_dec": 1, "H": 2, "d_e": 8, "d_mlp": 14}
+TWO: dict[str, Any] = {"N_V": 11, "ell_max": 6, "L_enc": 2, "L_dec": 2, "H": 2, "d_e": 8, "d_mlp": 14}
 ONE: dict[str, Any] = {"N_V": 11, "ell_max": 6, "L": 1, "H": 2, "d_e": 8, "d_mlp": 14}
 BERT: dict[str, Any] = {**ONE, "eps": 1e-12, "segments": 2, "embedding_norm": True, "tied": True, "absent": []}
 MARIAN: dict[str, Any] = {
     **TWO, "eps": 1e-5, "activation": "silu", "positions": "sinusoid_halves", "embedding_scale": "sqrt", "tied": True,
     "absent": [],
 }  # fmt: skip
+#: Algorithm 15 shows its own lines only.
+SHALLOW = MARIAN | {"L_enc": 1, "L_dec": 1}
 T5: dict[str, Any] = {
-    **TWO, "L_dec": 2, "H": 1, "eps": 1e-6, "d_attn": 5, "norm": "rms_norm", "positions": "bucketed", "scale": "none",
+    **TWO, "H": 1, "eps": 1e-6, "d_attn": 5, "norm": "rms_norm", "positions": "bucketed", "scale": "none",
     "tied": True, "unembedding_scale": "sqrt",
     "absent": ["b_q", "b_k", "b_v", "b_o", "b_u", *(f"b_mlp{k}" for k in range(1, 7))],
 }  # fmt: skip
@@ -93,6 +97,11 @@ class Case:
     def number(self) -> str:
         return self.name.partition("-")[0]
 
+    @property
+    def few(self) -> bool:
+        """Whether what is `LEFT_OUT` is."""
+        return self.number in ("8", "8a", "9") or self.config.get("positions") == "bucketed"
+
 
 def _head(d_x: int = 12, d_z: int = 12, d_attn: int = 4, d_out: int = 4) -> dict[str, str]:
     matrices = {"W_q": f"{d_attn} {d_x}", "W_k": f"{d_attn} {d_z}", "W_v": f"{d_out} {d_z}"}
@@ -107,7 +116,9 @@ def _heads(H: int, H_kv: int) -> dict[str, str]:
 
 _SCORES = {"scale": "sqrt", "positions": "none"}
 _ROTARY = {"scale": "sqrt", "positions": "rotary", "base": 10000.0}
-_WIDE = {"N_V": 64, "ell_max": 16, "L": 1, "H": 4, "d_e": 256, "d_mlp": 1024}
+_BUCKETED = {"scale": "none", "positions": "bucketed"}
+_FAR = {**{f"W_{x}": "4 4" for x in "qkv"}, **{f"b_{x}": "4" for x in "qkv"}, "B": "32"}
+_WIDE = {"N_V": 64, "ell_max": 16, "L": 1, "H": 3, "d_e": 192, "d_mlp": 768}
 
 CASES = (
     Case("1-first", "the first token", inputs={"v": [0]}, shapes={"W_e": "12 17"}),
@@ -121,6 +132,10 @@ CASES = (
     Case("4-causal", "self-attention", _SCORES | {"mask": "causal"}, {"X": "12 7"}, _head()),
     Case("4-local", "a band of three tokens", _SCORES | {"mask": "local(3)"}, {"X": "12 7"}, _head()),
     Case("4-rotary", "Llama's rotation of queries and keys", _ROTARY | {"mask": "causal"}, {"X": "12 5"}, _head()),
+    Case("4-buckets", "T5's 32 buckets of distances up to 128, for both ways",
+         _BUCKETED | {"mask": "full"}, {"X": "4 2", "Z": "4 130"}, _FAR),
+    Case("4-buckets-causal", "T5's 32 buckets of distances up to 128, for one way",
+         _BUCKETED | {"mask": "causal"}, {"X": "4 130", "Z": "4 2"}, _FAR),
     Case("5-paper", "three heads", _SCORES | {"mask": "causal"}, {"X": "12 7"}, _heads(3, 3)),
     Case("5-grouped", "four heads, two of keys and values", _SCORES | {"mask": "causal"}, {"X": "12 5"}, _heads(4, 2)),
     Case("6-paper", "no epsilon", {"eps": 0.0}, {"e": "12"}, {"gamma": "12", "beta": "12"}),
@@ -131,8 +146,8 @@ CASES = (
     Case("8-paper", "as the paper prints it", TWO, {"z": Z, "x": X_OF_Z[:2]}),
     Case("8-marian", "Marian: epsilon, sinusoids in halves, scaled embedding, SiLU, tied unembedding with a bias",
          MARIAN, {"z": Z, "x": X_OF_Z[:2]}),
-    Case("8a-t5", "T5: norms before, RMSnorm, buckets of distances, no biases, no scale of the scores", T5,
-         {"z": Z[:3], "x": X_OF_Z[:2]}),
+    Case("8a-t5", "T5: norms before, RMSnorm, 32 buckets of distances up to 128, no biases, no scale of the scores", T5,
+         {"z": FAR_Z, "x": FAR_X}),
     Case("9-paper", "as the paper prints it", ONE, {"x": Z}),
     Case("9-bert", "BERT: epsilon, segments, a norm of the embedding, tied unembedding with a bias", BERT,
          {"x": Z, "s": [0, 0, 1, 1]}),
@@ -148,12 +163,12 @@ CASES = (
     Case("14-cold", "temperature 0.5", SMALL | GPT2 | {"tau": 0.5}, {"x": X[:3]}, uniform=UNIFORM),
     Case("14-greedy", "temperature 0: the most probable token", SMALL | GPT2 | {"tau": 0.0}, {"x": X[:3]},
          uniform=UNIFORM),
-    Case("15-marian", "until eos is drawn", MARIAN | {"tau": 1.0, "bos_token": 3, "eos_token": 5}, {"z": Z},
+    Case("15-marian", "until eos is drawn", SHALLOW | {"tau": 1.0, "bos_token": 3, "eos_token": 5}, {"z": Z},
          uniform=ENDS),
     Case("15-eos-0", "eos is id 0, as Marian's: line 2 must be no token",
-         MARIAN | {"tied": False, "tau": 1.0, "bos_token": 1, "eos_token": 0}, {"z": Z}, uniform=ENDS_0),
+         SHALLOW | {"tied": False, "tau": 1.0, "bos_token": 1, "eos_token": 0}, {"z": Z}, uniform=ENDS_0),
     Case("15-greedy", "temperature 0; cut after four tokens",
-         MARIAN | {"tau": 0.0, "bos_token": 3, "eos_token": 10, "ell_gen": 4}, {"z": Z}, uniform=UNIFORM),
+         SHALLOW | {"tau": 0.0, "bos_token": 3, "eos_token": 10, "ell_gen": 4}, {"z": Z}, uniform=UNIFORM),
 )  # fmt: skip
 
 
@@ -303,8 +318,8 @@ def _call(algorithms: Any, case: Case, inputs: Mapping[str, Any], theta: Theta) 
 
 
 Change = Callable[[Any], Any]
-#: Of Algorithms 8, 8a and 9.
-LEFT_OUT = re.compile(rf"{WITHIN.pattern}|:(sqrt|(MH)?Attention|layer_norm|RMSnorm)$|/5\.1$|\.(12|21|23):softmax$")
+#: Of Algorithms 8, 8a and 9, and where scores are computed one by one.
+LEFT_OUT = re.compile(rf"{WITHIN.pattern}|:(sqrt|(MH)?Attention|layer_norm|RMSnorm)$|/5\.1$|\.[12]\d:(softmax|W_u)$")
 
 
 def _record(
@@ -312,7 +327,7 @@ def _record(
 ) -> dict[str, Array]:
     """{path: array} of every value of a run, each passing through `change`.
 
-    Of Algorithms 14 and 15 only their own lines: those of the model are in its cases.  Of 8, 8a and 9 no step within
+    Of Algorithms 14 and 15 only their own lines: those of the model are in its cases.  Of `few` values no step within
     one token's column, as in the cases of Algorithms 1, 2 and 6, no root, and nothing twice.  What is no number, as
     line 2 of Algorithm 15, is left out.
     """
@@ -320,7 +335,10 @@ def _record(
 
     def hook(path: str, value: Any) -> Any:
         value = value if value is None else change(value)
-        own, few = len(parse(path).steps) == 1, case.number in ("8", "8a", "9")
+        own, few = (
+            len(parse(path).steps) == 1,
+            case.number in ("8", "8a", "9") or case.config.get("positions") == "bucketed",
+        )
         if value is not None and (own if case.uniform else not (few and LEFT_OUT.search(path))):
             array = numbers(value)
             values[path] = array.astype(np.int64 if array.dtype.kind == "i" else np.float64)

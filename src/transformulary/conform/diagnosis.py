@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from transformulary.conform.allowance import EXACT
 from transformulary.conform.compared import Comparison, is_line, log_probabilities, matrix
 from transformulary.conform.description import Base, Heads, describe
-from transformulary.conform.mistakes import KNOWN, NAMES, Mistake, acts_at
+from transformulary.conform.mistakes import KEPT, KNOWN, NAMES, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
 from transformulary.conform.replay import OFF, Replay, first_members
 from transformulary.conform.search import ALIKE, EARLY, FEW, Compute, Explanation, Mistakes, Place, Search, tried
@@ -102,7 +102,7 @@ class Lockstep:
         ] = {}  # "4.6", "4": a line, an algorithm -> whether it ran in a layer, or outside
         within = any("/" in path for path in seen)
         self._ours: dict[str, Array] = {}  # line -> our value, where all are made of ours
-        self._watch = Watch(self._compare, NAMES, inside=None if within else first_members)
+        self._watch = Watch(self._compare, NAMES, inside=None if within else first_members, keep=KEPT)
         self.model.run(self._watch.algorithms, self.given)
 
     def _compare(self, path: str, ours: Any) -> Any:
@@ -333,9 +333,15 @@ class Lockstep:
         possible = (
             m
             for m in dict.fromkeys((*self.known.mistakes, *numbered))
-            if any(n in self._run and needed <= self._run[n] for n in m.changes)
+            if any(n in self._run and needed <= self._run[n] for n in m.changes) and not self._contradicted(m)
         )
         return [((m, layer),) for m in possible]
+
+    def _contradicted(self, mistake: Mistake) -> bool:
+        """Whether a mistake of several lines together changes one that was seen, and agrees as it is."""
+        lines = () if mistake.lines or len(mistake.changes) < 2 else mistake.changes
+        agreeing = (path for path, error in self.errors.items() if is_line(path) and error <= self.allowed(path))
+        return bool(lines) and any(line_at(path).name in lines for path in agreeing)
 
     def _alone(self, layer: int, path: str) -> list[Mistakes]:
         """The mistakes of one line alone, of several that were computed there since the last value that was seen."""

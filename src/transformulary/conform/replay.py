@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.conform.compared import is_line, matrix
-from transformulary.conform.mistakes import NAMES, Mistake, acts_at
+from transformulary.conform.mistakes import KEPT, NAMES, Mistake, acts_at
 from transformulary.errors import AlgorithmError
 from transformulary.oracle.lines import line_at
 from transformulary.oracle.path import parse
@@ -69,7 +69,7 @@ class Replay:
         self._model, self._checked = Model(config, theta), True
         self.adopted = adopted
         within = any("/" in p for p in (path, *seen))
-        self._watch = Watch(self._hook, NAMES, None if within else nothing, order)
+        self._watch = Watch(self._hook, NAMES, None if within else nothing, order, KEPT)
         self._lines: dict[str, Any] = {}  # line -> the value that the run without a further mistake goes on with
         self._kept = self._lines  # of the run that goes on
         self._value({}, {})

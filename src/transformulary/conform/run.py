@@ -17,7 +17,7 @@ from transformulary.conform.candidates.opened import candidates_of
 from transformulary.conform.candidates.places import Table, as_table
 from transformulary.conform.compared import error_of, is_line, told
 from transformulary.conform.diagnosis import Finding, Lockstep
-from transformulary.conform.dumps import read_index
+from transformulary.conform.dumps import nearest, read_index
 from transformulary.conform.faults import Fault, faults_of, hidden_faults, invisible_in
 from transformulary.conform.held import adopted
 from transformulary.conform.misplaced import misplaced
@@ -64,12 +64,12 @@ def conform(
         against: a folder with a checkpoint, a preset ("paper", "gpt2", "llama", "bert", ...: tiny, random parameters),
             or a `Reference`; or a folder of golden vectors, if the candidate is a folder of dumps.
         tokens: ids from 0; text: what the reference's tokenizer makes ids of.  Default: those of a
-            folder that `trace` wrote, else 11 ids.
+            folder that `trace` wrote, else 11 ids, of which the first is the start token if a model has one.
         context, context_tokens: the same of the other sequence that an encoder-decoder reads; default: 8 ids.
         segments: the segment of every token, of an encoder that has segments; default: those of a trace, or of the
             text, or all 0, or, where the tokens are our own choice, the first half 0 and the others 1.
         table: where a PyTorch model shows its lines, also as a mapping with what its TOML file has; default: the
-            built-in table of its class.
+            built-in table of its class.  Of dumps and values it says in `lower` what was computed in lower precision.
         rename: names of dumps -> paths.
         orientation: what tokens are in values and dumps, "columns" or "rows"; default: as the shapes say.
         precision: what values and dumps were computed in, where they are stored in more; default: as they are stored.
@@ -92,8 +92,18 @@ def conform(
         candidate, ref, x, text=text, table=as_table(table), rename=rename, orientation=orientation,
         precision=precision, decoding=decoding,
     )  # fmt: skip
-    found = [_of_last_token(c, ref, x) for c in found]
+    lower = _lower(as_table(table), ref)
+    found = [_of_last_token(replace(c, lower={**c.lower, **lower}), ref, x) for c in found]
     return _report(found[0], [_compared(c, ref, x, given) for c in found], ref, x)
+
+
+def _lower(table: Table | None, ref: Reference) -> Mapping[str, str]:
+    """Line -> the lower precision in which it was computed, as a table says, whatever shows the line."""
+    lower, lines = table.lower if table else {}, [line.name for line in ref.whole.lines]
+    if unknown := [line for line in lower if line.partition("/")[0] not in lines]:
+        says = f"lower says {unknown[0]}, and that is no line of this model. {nearest(unknown[0], lines)}"
+        raise CandidateError(says.rstrip())
+    return lower
 
 
 def _report(first: Candidate, runs: Sequence[_Run], ref: Reference, x: Read) -> Report:
@@ -236,15 +246,16 @@ class AllowedHere:
     def __init__(self, c: Candidate, ref: Reference, x: Read) -> None:
         self.precision, self.lower, self.kinds = c.precision, c.lower, dict(c.kinds)
         precisions = {c.precision, *c.kinds.values(), *c.lower.values()}
-        self.by = {p: Allowance(c.seen, ref.config, x, ref.theta, p, c.own) for p in precisions}
+        self.by = {p: Allowance(c.seen, ref.config, x, ref.theta, p, c.own, c.lower) for p in precisions}
         self.noise = self.by[c.precision].noise
         if not c.own and {*c.kinds.values()} - {c.precision}:
             self._inherit(self.by[lowest(precisions)].noise)
 
     def __call__(self, path: str) -> float:
         own = self.kinds.get(path, self.precision)
-        lower = self.lower.get(line_of(path).partition("/")[0], own)
-        return max(self.by[own](path), self.by[lower](path))
+        hidden = {p for allowance in self.by.values() for p in allowance.since.get(path, ())}
+        lower = {self.lower.get(line_of(path).partition("/")[0], own)} | hidden
+        return max(self.by[p](path) for p in {own, *lower})
 
     def _inherit(self, order: Iterable[str]) -> None:
         since = "float64"

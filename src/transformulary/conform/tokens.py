@@ -22,7 +22,7 @@ def traced(index: Mapping[str, Any]) -> Given:
 
 
 def what_is_read(ref: Reference, given: Given) -> Read:
-    """What to compare on: what is given, or a few ids that differ.  Raises TokenError."""
+    """What to compare on: what is given, or a few ids, of a decoder after its start token.  Raises TokenError."""
     c, two = ref.config, isinstance(ref.config, TwoStacks)
     for one, other in (("tokens", "text"), ("context_tokens", "context")):
         if getattr(given, one) is not None and getattr(given, other) is not None:
@@ -31,6 +31,8 @@ def what_is_read(ref: Reference, given: Given) -> Read:
     given = replace(given, bos=False, tokens=tokens, context_tokens=context, segments=segments)
     if given.tokens is None and given.text is None:
         x = usual(c.N_V, min(ELL, c.ell_max), 3)
+        first = [ref.start] if two and ref.start is not None else []
+        x = [*first, *x][: len(x)]
         if given.segments is None and getattr(c, "segments", 0) > 1:
             given = replace(given, segments=[2 * t // len(x) for t in range(len(x))])
         given = replace(given, tokens=x)

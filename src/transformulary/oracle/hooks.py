@@ -211,6 +211,8 @@ class Hooks(ast.NodeTransformer):
             family = family.args[0]
         if isinstance(family, ast.ListComp | ast.GeneratorExp):
             family.family = True  # type: ignore[union-attr]
+        if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "softmax":
+            value.of_logits = True  # type: ignore[attr-defined]
         return cast(ast.expr, self.visit(value))
 
     def _framed(self, compute: ast.expr, label: str, refines: bool, shown: bool) -> ast.expr:
@@ -247,6 +249,8 @@ class Hooks(ast.NodeTransformer):
         known = named or algorithm
         suffix = self._suffix(name if known else ast.unparse(function)) if known or chosen else ""
         node.args = [self.visit(a) for a in node.args]
+        if getattr(node, "of_logits", False):
+            node.args[0] = _method("inside", ast.Constant("logits"), node.args[0])
         if algorithm or (chosen and _base(function) in ("NORM", "ACTIVATION")):
             return _method("call", ast.Constant(suffix), function, *node.args)
         return _method("inside", ast.Constant(name + suffix), node) if named else node

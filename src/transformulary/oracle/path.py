@@ -9,8 +9,9 @@ A path is one or more steps joined by `/`.  A step is `ALGORITHM.LINE`, then in 
 position indices that distinguish its executions, outermost first, none twice, all counted from 1: `10.5[l=1,t=2]` is
 one column of `10.5[l=1]`.  The iterations of a `while` loop are counted by `i`.  After the last step,
 `:NAME` names a value inside the line: the result of a named function (`10.8:GELU`) or of a product with,
-or look-up in, a parameter matrix (`10.11:W_u`, the logits; `10.2[t=1]:W_e`).  The k-th value of one name
-within a line, k > 1, is `:NAME.k`.
+or look-up in, a parameter matrix (`10.8:W_mlp1`, `10.2[t=1]:W_e`).  Where a line is a softmax, what it is given are
+its `:logits` (`10.11:logits`), whatever was done to a product before.  The k-th value of one name within a line, k > 1,
+is `:NAME.k`.
 
 A file name holds the same text with `+` for `/` and `@` for `:`, characters that no path contains.
 """

@@ -8,7 +8,7 @@ what it is given leaves every number bitwise the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from types import SimpleNamespace
@@ -78,6 +78,7 @@ class Watch:
     given     path -> the value of a whole line that is known: it is not computed, and the hook does not see it
     args      while the hook sees a result of an algorithm, a norm or an activation: what that was called with; or the
               two sides of a product with a parameter matrix
+    keep      lines of the outermost algorithm, "8.8", whose values are kept while it runs, for `before`
     """
 
     def __init__(
@@ -86,8 +87,10 @@ class Watch:
         names: Mapping[str, Any] | None = None,
         inside: Callable[[str], bool] | None = None,
         always: Iterable[Variant] = (),
+        keep: Container[str] = (),
     ) -> None:
         self.hook, self.wanted = hook, inside
+        self.keep, self.kept = keep, dict[str, Any]()
         self.on = {}
         self.given: Mapping[str, Any] = {}
         self.args: tuple[Any, ...] = ()
@@ -122,6 +125,14 @@ class Watch:
         """
         if self.frozen == {} and "l" not in indices:  # nobody looks, and the layer stays
             return compute()
+        value = self._line(compute, shown, number, label, refines, **indices)
+        if shown and not self.stack and f"{number}.{label}" in self.keep:
+            self.kept[str(Step(number, label, _from_1(indices)))] = value
+        return value
+
+    def _line(
+        self, compute: Callable[[], Any], shown: bool, number: str, label: str, refines: bool, **indices: int
+    ) -> Any:
         if self.wanted is nothing and self.stack and self.frozen is None:
             self.frozen = {}
             try:
@@ -132,7 +143,7 @@ class Watch:
         if not self.stack or "l" in indices:
             self.at = (f"{number}.{label}", indices.get("l", -1) + 1)
         refines = refines or bool(self.stack and self.stack[-1][0].number == number)
-        self.stack.append((Step(number, label, tuple((k, v + 1) for k, v in indices.items())), refines))
+        self.stack.append((Step(number, label, _from_1(indices)), refines))
         try:
             if shown and self.given and self.frozen is None and (path := self._path("")) in self.given:
                 return self.given[path]
@@ -163,6 +174,16 @@ class Watch:
                 return self.computing[-1]()
         finally:
             self.on = before
+
+    def before(self, *paths: str) -> Any:
+        """For variants: the value that an earlier line went on with, at the first of these paths that was kept.
+
+        Raises AlgorithmError where there is none: a variant that needs it makes no sense for this model.
+        """
+        for path in paths:
+            if path in self.kept:
+                return self.kept[path]
+        raise AlgorithmError(f"nothing was computed at {' or '.join(paths)}.")
 
     def varied(self, statement: int, variables: Mapping[str, Any], usual: Callable[[], Any]) -> Callable[[], Any]:
         """A statement as it is, or, once it is computed, with the variants of it that are on in this layer."""
@@ -232,3 +253,7 @@ class Watch:
             f(at)
         with self._constant(dict(self.replaced)):
             return theta.gradient(f, at)
+
+
+def _from_1(indices: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple((name, k + 1) for name, k in indices.items())

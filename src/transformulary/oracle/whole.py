@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import sqrt
 from typing import Any
 
 from numpy.typing import NDArray
@@ -89,20 +88,16 @@ class Model:
         watch = watch or Watch(lambda _, value: value, inside=nothing)
         if not self.probable:
             return self.run(watch.algorithms, given)
-        products: list[Array] = []
-        matrix, bias = ("W_c", self.theta.b_c) if self.gives == "classes" else ("W_u", self.theta.b_u)
+        found: list[Array] = []
 
         def hook(path: str, value: Any) -> Any:
-            if path == f"{self.output}:{matrix}":
-                products.append(value)
+            if path == f"{self.output}:logits":
+                found.append(value)
             return value
 
         watch.hook = hook
         self.run(watch.algorithms, given)
-        divided = getattr(self.config, "unembedding_scale", "none") == "sqrt"
-        scaled = products[0] / sqrt(self.config.d_e) if divided else products[0]
-        found: Array = scaled + (bias if self.gives == "classes" else bias[:, None])
-        return found
+        return found[0]
 
     def run(self, algorithms: Any, given: Read | Sequence[int], checked: bool = True) -> Array:
         """What it gives for what is given to it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from transformulary.paper import Config
-from transformulary.trace.name import Name, lacks, plain
+from transformulary.trace.name import Name, plain
 
 
 def _attention(line: str, projections: tuple[str, ...], W_o: str, weights: str) -> tuple[Name, ...]:
@@ -37,8 +37,9 @@ BERT = (
     Name("9.8[l]", f"{_B}output.LayerNorm:out"),
     Name("9.10", "cls.predictions.transform.LayerNorm:in"),
     Name("9.11", "cls.predictions.transform.LayerNorm:out"),
-    Name("9.12:W_u", "cls.predictions.decoder:out", when=lacks("b_u")),
+    Name("9.12:logits", "cls.predictions.decoder:out"),
     Name("9c.1", "bert.pooler:out", "[0]"),
+    Name("9c.2:logits", "classifier:out", "[0]"),
 )  # fmt: skip
 
 
@@ -61,6 +62,7 @@ MARIAN = (
     Name("8.11[t]:W_e", "model.decoder.embed_tokens:out", "[0, {t}]"),
     *_of_bart("decoder", "12", {"self_attn": "14", "encoder_attn": "16", "final": "18"}),
     Name("8.21:W_u", "lm_head:out"),
+    Name("8.21:logits", ":out"),
 )
 
 
@@ -100,5 +102,5 @@ T5 = (
     Name("8a.10", "encoder.final_layer_norm:out"),
     *_of_t5("decoder", 13, ("SelfAttention", "EncDecAttention", "DenseReluDense"), "346"),
     Name("8a.22", "decoder.final_layer_norm:out"),
-    Name("8a.23:W_u", "lm_head:out", when=lambda c: getattr(c, "unembedding_scale", "") == "none"),
+    Name("8a.23:logits", "lm_head:out"),
 )

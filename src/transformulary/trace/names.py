@@ -47,7 +47,7 @@ def _transformers(
         *(Name(f"10.8[l]:{ours}", f"{blocks}.{{l}}.mlp.{theirs}", when=same(ours)) for ours, theirs in mlp.items()),
         Name("10.8[l]", f"{blocks}.{{l}}:out"),
         Name("10.10", f"{norm}:out"),
-        Name("10.11:W_u", "lm_head:out", when=lacks("b_u")),
+        Name("10.11:logits", "lm_head:out"),
     )
 
 
@@ -106,7 +106,7 @@ TRANSFORMER_LENS = (
     Name("10.8[l]:W_mlp2", block + "hook_mlp_out", when=lacks("b_mlp2")),
     Name("10.8[l]", block + "hook_resid_post"),
     Name("10.10", "ln_final.hook_out"),
-    Name("10.11:W_u", "unembed.hook_out", when=lacks("b_u")),
+    Name("10.11:logits", "unembed.hook_out"),
 )
 
 _COMMON = (
@@ -120,7 +120,7 @@ _COMMON = (
     Name("10.8[l]:W_mlp2", "ffn_out-{l}", ".T", lacks("b_mlp2")),
     Name("10.8[l]", "l_out-{l}", ".T"),
     Name("10.10", "result_norm", ".T"),
-    Name("10.11:W_u", "result_output", ".T"),
+    Name("10.11:logits", "result_output", ".T"),
 )
 LLAMA_CPP_GPT2 = (
     Name("10.3", "inpL", ".T"),
@@ -164,9 +164,18 @@ NAMES: dict[str, dict[str, tuple[Name, ...]]] = {
     "llama.cpp": {"gpt2": LLAMA_CPP_GPT2, "qwen2": LLAMA_CPP_QWEN2}
     | dict.fromkeys(("llama", "mistral"), LLAMA_CPP_LLAMA),  # its converter makes a Llama of a Mistral
 }
+#: Classes of `transformers` without a head, as architectures of a config.json call them -> what their names lack.
+BARE = {
+    **dict.fromkeys(("GPT2Model", "GPTNeoModel"), "transformer."),
+    **dict.fromkeys(("LlamaModel", "MistralModel", "Qwen2Model", "Qwen3Model", "MarianModel", "BartModel"), "model."),
+    "BertModel": "bert.",
+    "T5Model": "",
+}
+#: What begins the names of heads, and of what a model as a whole gives.
+HEADS = ("lm_head", "cls.", "classifier", ":")
 
 
-def names(path: str, config: Config, model_type: str, ell: int) -> list[dict[str, str]]:
+def names(path: str, config: Config, model_type: str, ell: int, architecture: str = "") -> list[dict[str, str]]:
     """[{"program", "name", "ours"}] of those that have a name for the value at `path`.
 
     Args:
@@ -174,13 +183,16 @@ def names(path: str, config: Config, model_type: str, ell: int) -> list[dict[str
         config: the model.
         model_type: what its config.json calls its kind; "gguf llama" has the names of "llama".
         ell: the number of tokens.
+        architecture: what its config.json calls its class in `transformers`, if it does.
     """
     indices = {name: value - 1 for step in parse(path).steps for name, value in step.indices}
     words: dict[str, Any] = {**indices, **_slices(config, indices.get("h", 0)), "ell": ell, "d_attn": config.d_attn}
     found = []
     for program, entry in _entries(path, model_type):
-        if entry.when(config):
-            found.append({"program": program, "name": entry.name.format(**words), "ours": entry.ours.format(**words)})
+        bare = program == "transformers" and architecture in BARE
+        if entry.when(config) and not (bare and entry.name.startswith(HEADS)):
+            name = entry.name.removeprefix(BARE[architecture] if bare else "").format(**words)
+            found.append({"program": program, "name": name, "ours": entry.ours.format(**words)})
     return found
 
 

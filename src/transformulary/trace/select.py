@@ -72,7 +72,7 @@ class Selection:
 
 
 #: What a trace has unless it is asked for something else: see `default`.
-SHOWN = re.compile(r"[^/:]*:(?!MHAttention|softmax|sqrt)\w+|.*/4\.6:softmax|[^:]*(?<!/5\.1)")
+SHOWN = re.compile(r"[^/:]*:(?!MHAttention|softmax|sqrt|W_[uc]$)\w+|.*/4\.6:softmax|[^:]*(?<!/5\.1)")
 
 
 def default(config: Config, gives: str = "tokens") -> list[str]:

@@ -53,7 +53,7 @@ def trace(
         precision: float64, or float32, bfloat16, float16: every operation rounds its result to it.
         format: npz (values.npz, one entry per path), safetensors (values.safetensors), or f32 (one raw file per
             value: little-endian float32, the last axis fastest).
-        about: further keys of the index; "model_type" says which names of other programs there are.
+        about: further keys of the index; "model_type" and "architecture" say which names of other programs there are.
 
     Returns:
         The index, as out/index.json holds it: "tokens", "context" and "segments" are what was read; "values" lists
@@ -70,7 +70,7 @@ def trace(
     given, gives = Read.of(x), Model(config, theta).gives
     patterns = list(at) or default(config, gives)
     selection, lines = Selection(patterns, config, given, gives), Lines(config)
-    model_type = (about or {}).get("model_type", "")
+    model_type, architecture = ((about or {}).get(key, "") for key in ("model_type", "architecture"))
     model = Model(config, in_precision(theta, precision))
     values: list[dict[str, Any]] = []
     head = {"transformulary": __version__, **(about or {}), **_named(given), "precision": precision}
@@ -84,7 +84,7 @@ def trace(
                     values.append({
                         "path": path, **write(path, array), "shape": list(array.shape), "axes": names_of_axes,
                         "token_axis": token_axis(names_of_axes), **lines.about(path),
-                        "names": names(path, config, model_type, len(given.x)),
+                        "names": names(path, config, model_type, len(given.x), architecture),
                     })  # fmt: skip
                 return value
 

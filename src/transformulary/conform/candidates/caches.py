@@ -87,7 +87,7 @@ class Memory:
         seen: dict[str, Array] = {}
 
         def keep(path: str, value: Any) -> Any:
-            if path == "10.11:W_u":
+            if path == "10.11:logits":
                 seen[path] = value
             return value
 
@@ -95,7 +95,7 @@ class Memory:
         watch.on = {CACHED: 0}
         with np.errstate(all="ignore"):
             watch.algorithms.DTransformer(list(piece), theta, self.c)
-        return np.asarray((seen["10.11:W_u"] + theta.b_u[:, None]).T)
+        return np.asarray(seen["10.11:logits"].T)
 
     def at(self, t: int) -> int:
         return self.way.at(self, t)

@@ -39,6 +39,7 @@ SEGMENTS = (
 
 HEAD = (
     mistake("9.10", "no-b_f", "the bias b_f is missing", "+ theta.b_f[:, None]", "+ 0"),
+    mistake("9.10", "tanh-for-activation", "tanh stands for the activation", "ACTIVATION[c.activation](", "tanh("),
     mistake("9.10", "no-W_f", "the projection W_f is missing", "theta.W_f @ X", "fitting(X, theta.W_f)"),
     mistake("9.10", "W_f-transposed", "the square matrix W_f is transposed", "theta.W_f @ X", "theta.W_f.T @ fitting(X, theta.W_f)"),
     mistake(

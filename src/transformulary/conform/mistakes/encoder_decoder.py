@@ -28,8 +28,12 @@ from transformulary.conform.mistakes.parts import (
 )
 
 X, Z = {"X": "X", "ell": "ell_x"}, {"X": "Z", "ell": "ell_z"}
-#: What the encoder begins with, computed anew.
-EMBEDDED = "columns((SCALE[c.embedding_scale](c.d_e) * W_e[:, z[t]] + POSITION[c.positions](t, W_p, c) for t in range(ell_z)))"  # fmt: skip
+
+#: Ids that specials have: the first few, or the last, as Marian's padding.
+OTHER_STARTS = (
+    *((str(v), f"id {v}", f"min({v}, c.N_V - 1)") for v in range(4)),
+    ("last", "the last id of the vocabulary", "c.N_V - 1"),
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class Form:
     bundles       their parameters
     mlps          the lines of the MLPs
     last, logits  the last line, and what its softmax is given beside the bias
+    gives         the line that has the encoder's embeddings, and the one that ends its layers
     """
 
     embeds: tuple[str, str]
@@ -55,6 +60,7 @@ class Form:
     mlps: tuple[str, str]
     last: str
     logits: str
+    gives: tuple[str, str]
 
     @property
     def pre(self) -> bool:
@@ -116,6 +122,7 @@ class Form:
         return (
             mistake(line, "x-shifted", "x is shifted once more: a token reads the one before it, and the first token itself", W_e, "theta.W_e[:, x[max(t - 1, 0)]]"),
             mistake(line, "no-start", "x is read without its start token: a token reads the one after it, and the last token itself", W_e, "theta.W_e[:, x[min(t + 1, ell_x - 1)]]"),
+            *(mistake(line, f"start-{name}", f"the first token of x is taken to be {says}: another start token", W_e, f"theta.W_e[:, x[t] if t else {v}]") for name, says, v in OTHER_STARTS),
             mistake(line, "start-zero", "the first token is embedded as 0", "SCALE[c.embedding_scale](c.d_e) *", "SCALE[c.embedding_scale](c.d_e) * (t > 0) *"),
             mistake(line, "positions-after-z", "positions of x are counted on after those of z", "POSITION[c.positions](t,", "POSITION[c.positions](embedded(ell_z + t, c),"),
         )  # fmt: skip
@@ -131,12 +138,26 @@ class Form:
             else "theta.W_ed[l]"
         )
         return (
-            mistake(cross, "memory-embeddings", "cross-attention reads the encoder's embeddings, not what its layers give", asks, asks.replace("Z,", f"{EMBEDDED},")),
+            *(mistake(cross, f"memory-{key}", f"cross-attention reads {says}", asks, asks.replace("Z,", f"{memory},")) for key, says, memory in self.memories()),
             mistake(cross, "memory-own", "cross-attention reads the decoder's own X, not Z", asks, asks.replace("Z,", f"{of_x},")),
             mistake(cross, "cross-shares-weights", "cross-attention has the parameters of self-attention", "theta.W_ed[l]", "theta.W_dec[l]"),
             mistake(cross, "cross-first-layer", "cross-attention has the parameters of the first layer's", "theta.W_ed[l]", "theta.W_ed[0]"),
             _causal(cross, "causal-in-cross", "cross-attention has a causal mask"),
             mistake(decoder, "self-shares-weights", "self-attention has the parameters of cross-attention", f", {own},", f", {shared},"),
+        )  # fmt: skip
+
+    def memories(self) -> tuple[tuple[str, str, str], ...]:
+        """What else of the encoder could be read: the end of a name, a sentence, and where that is in this run."""
+        embedded, layers = self.gives
+        of_all, of_others = (f"_watch.before(f'{layers}[l={{c.L_enc{less}}}]')" for less in ("", " - 1"))
+        final = normed("_enc", "Z", "ell_z")
+        return (
+            ("embeddings", "the encoder's embeddings, not what its layers give", f"_watch.before('{embedded}a', '{embedded}')"),
+            ("unfinished", "what the encoder has before its last layer", of_others),
+            *((
+                ("unfinished-normed", "what the encoder has before its last layer, with the final norm", f"(lambda Z: {final})({of_others})"),
+                ("unnormed", "what the encoder's layers give, without the final norm", of_all),
+            ) if self.pre else ()),
         )  # fmt: skip
 
 
@@ -145,55 +166,98 @@ EIGHT = Form(
     norms=({"8.6": "1", "8.8": "2"}, {"8.15": "3", "8.17": "4", "8.19": "5"}),
     ends={"8.3a": ("z", Z), "8.12a": ("x", X)},
     attends=("8.5", "8.14", "8.16"), reads=("Z", "X"), bundles=("theta.W_enc[l]", "theta.W_dec[l]"),
-    mlps=("8.7", "8.18"), last="8.21", logits="W_u @ X",
+    mlps=("8.7", "8.18"), last="8.21", logits="W_u @ X", gives=("8.3", "8.8"),
 )  # fmt: skip
 PRE = Form(
     embeds=("8a.2", "8a.12"),
     norms=({"8a.5": "1", "8a.7": "2"}, {"8a.15": "3", "8a.17": "4", "8a.19": "5"}),
     ends={"8a.3a": ("z", Z), "8a.13a": ("x", X), "8a.10": ("enc", Z), "8a.22": ("dec", X)},
     attends=("8a.6", "8a.16", "8a.18"), reads=("Z_tilde", "X_tilde"), bundles=("W", "W"),
-    mlps=("8a.8", "8a.20"), last="8a.23", logits="W_u @ X / SCALE[c.unembedding_scale](c.d_e)",
+    mlps=("8a.8", "8a.20"), last="8a.23", logits="W_u @ X / SCALE[c.unembedding_scale](c.d_e)", gives=("8a.3", "8a.8"),
 )  # fmt: skip
+#: The lines whose values a run keeps for those mistakes: embeddings, their norms, and what layers give.
+KEPT = frozenset(line for form in (EIGHT, PRE) for line in (*form.gives, form.gives[0] + "a"))
 
 
-def _pre_norm() -> Mistake:
+#: Both stacks, or one: the end of a name, what a sentence calls them, and their norms.
+_STACKS = (("", "", "12345"), ("-encoder", " of the encoder", "12"), ("-decoder", " of the decoder", "345"))
+
+
+def _in_stacks(key: str, says: str, changes: Mapping[str, tuple[tuple[str, str, str], ...]]) -> tuple[Mistake, ...]:
+    """Another order of the lines, in both stacks and in each; changes: "12", "345" -> (line, old, new), ..."""
+
+    def of(end: str, whose: str, norms: str) -> Mistake:
+        of_stacks = [change for stack, some in changes.items() if stack in norms for change in some]
+        (line, *first), *rest = of_stacks
+        return mistake(line, key + end, says.format(whose=whose), *first, *(text for change in rest for text in change))
+
+    return tuple(of(*stack) for stack in _STACKS)
+
+
+def _norms(index: str = "[l]") -> dict[str, str]:
+    """The norms of a layer by their numbers."""
+    return {k: normed(f"_{k}{index}", *(("Z", "ell_z") if k in "12" else ("X", "ell_x"))) for k in "12345"}
+
+
+def _pre_norm() -> tuple[Mistake, ...]:
     """Algorithm 8 with norms before the parts of its layers."""
-    n = {k: normed(f"_{k}[l]", *(("Z", "ell_z") if k in "12" else ("X", "ell_x"))) for k in "12345"}
-    return mistake(
-        "8.5", "pre-norm", "the norms stand before attention and MLP (pre-norm) and should stand after the residual sums (post-norm)",
-        "MHAttention(Z, Z,", f"MHAttention({n['1']}, {n['1']},",
-        "8.6", n["1"], "Z", "8.7", "theta.W_mlp1[l] @ Z", f"theta.W_mlp1[l] @ {n['2']}", "8.8", n["2"], "Z",
-        "8.14", "MHAttention(X, X,", f"MHAttention({n['3']}, {n['3']},",
-        "8.15", n["3"], "X", "8.16", "MHAttention(X, Z,", f"MHAttention({n['4']}, Z,", "8.17", n["4"], "X",
-        "8.18", "theta.W_mlp3[l] @ X", f"theta.W_mlp3[l] @ {n['5']}", "8.19", n["5"], "X",
-    )  # fmt: skip
+    n = _norms()
+    return _in_stacks(
+        "pre-norm",
+        "the norms{whose} stand before attention and MLP (pre-norm) and should stand after the residual sums (post-norm)",
+        {
+            "12": (
+                ("8.5", "MHAttention(Z, Z,", f"MHAttention({n['1']}, {n['1']},"),
+                ("8.6", n["1"], "Z"),
+                ("8.7", "theta.W_mlp1[l] @ Z", f"theta.W_mlp1[l] @ {n['2']}"),
+                ("8.8", n["2"], "Z"),
+            ),
+            "345": (
+                ("8.14", "MHAttention(X, X,", f"MHAttention({n['3']}, {n['3']},"),
+                ("8.15", n["3"], "X"),
+                ("8.16", "MHAttention(X, Z,", f"MHAttention({n['4']}, Z,"),
+                ("8.17", n["4"], "X"),
+                ("8.18", "theta.W_mlp3[l] @ X", f"theta.W_mlp3[l] @ {n['5']}"),
+                ("8.19", n["5"], "X"),
+            ),
+        },
+    )
 
 
-def _post_norm(key: str, more: str, final: bool) -> Mistake:
+def _post_norm(key: str, more: str, final: bool) -> tuple[Mistake, ...]:
     """Algorithm 8a with norms after the residual sums.  What stands after a layer is written before what reads it."""
-    n = {k: normed(f"_{k}[l]", *(("Z", "ell_z") if k in "12" else ("X", "ell_x"))) for k in "12345"}
-    before = {k: n[k].replace("[l]", "[l - 1]") for k in "25"}
-    after = {k: n[k].replace("[l]", f"[c.{L} - 1]") for k, L in (("2", "L_enc"), ("5", "L_dec"))}
+    n, before = _norms(), _norms("[l - 1]")
+    after = {"2": _norms("[c.L_enc - 1]")["2"], "5": _norms("[c.L_dec - 1]")["5"]}
     enc, dec = normed("_enc", "Z", "ell_z"), normed("_dec", "X", "ell_x")
 
     def last(norm: str, of: str, X: str) -> str:
         return f"(lambda {X}: {norm})({of})" if final else of
 
-    return mistake(
-        "8a.5", key, f"the norms stand after the residual sums (post-norm) and should stand before them (pre-norm){more}",
-        n["1"], f"({before['2']} if l else Z)",
-        "8a.6", "Z + MHAttention", "Z_tilde + MHAttention",
-        "8a.7", "theta.gamma_2[l], theta.beta_2[l]", "theta.gamma_1[l], theta.beta_1[l]",
-        "8a.8", "Z + theta.W_mlp2", "Z_tilde + theta.W_mlp2",
-        "8a.10", enc, last(enc, after["2"], "Z"),
-        "8a.15", n["3"], f"({before['5']} if l else X)",
-        "8a.16", "X + MHAttention", "X_tilde + MHAttention",
-        "8a.17", "theta.gamma_4[l], theta.beta_4[l]", "theta.gamma_3[l], theta.beta_3[l]",
-        "8a.18", "X + MHAttention", "X_tilde + MHAttention",
-        "8a.19", "theta.gamma_5[l], theta.beta_5[l]", "theta.gamma_4[l], theta.beta_4[l]",
-        "8a.20", "X + theta.W_mlp4", "X_tilde + theta.W_mlp4",
-        "8a.22", dec, last(dec, after["5"], "X"),
-    )  # fmt: skip
+    def other(line: str, k: int) -> tuple[str, str, str]:
+        return line, f"theta.gamma_{k}[l], theta.beta_{k}[l]", f"theta.gamma_{k - 1}[l], theta.beta_{k - 1}[l]"
+
+    return _in_stacks(
+        key,
+        f"the norms{{whose}} stand after the residual sums (post-norm) and should stand before them (pre-norm){more}",
+        {
+            "12": (
+                ("8a.5", n["1"], f"({before['2']} if l else Z)"),
+                ("8a.6", "Z + MHAttention", "Z_tilde + MHAttention"),
+                other("8a.7", 2),
+                ("8a.8", "Z + theta.W_mlp2", "Z_tilde + theta.W_mlp2"),
+                ("8a.10", enc, last(enc, after["2"], "Z")),
+            ),
+            "345": (
+                ("8a.15", n["3"], f"({before['5']} if l else X)"),
+                ("8a.16", "X + MHAttention", "X_tilde + MHAttention"),
+                other("8a.17", 4),
+                ("8a.18", "X + MHAttention", "X_tilde + MHAttention"),
+                other("8a.19", 5),
+                ("8a.20", "X + theta.W_mlp4", "X_tilde + theta.W_mlp4"),
+                ("8a.22", dec, last(dec, after["5"], "X")),
+            ),
+        },
+    )
 
 
 def _causal(line: str, key: str, says: str) -> Mistake:
@@ -227,9 +291,9 @@ SHARED = (
     mistake("8a.23", "no-last-scale", "X is not divided by sqrt(d_e) before the unembedding, as in tied models", "/ SCALE[c.unembedding_scale](c.d_e)", "/ 1"),
 )  # fmt: skip
 
-MISTAKES_8, ALONE_8, ORDER_8 = EIGHT.mistakes(), EIGHT.alone(), (_pre_norm(),)
+MISTAKES_8, ALONE_8, ORDER_8 = EIGHT.mistakes(), EIGHT.alone(), _pre_norm()
 MISTAKES_8A, ALONE_8A = (*PRE.mistakes(), *SHARED), PRE.alone()
 ORDER_8A = (
-    _post_norm("post-norm", "; the final norms are missing", False),
-    _post_norm("post-norm-final", "", True),
+    *_post_norm("post-norm", "; the final norms are missing", False),
+    *_post_norm("post-norm-final", "", True),
 )

@@ -201,6 +201,6 @@ def output(line: str, logits: str = "W_u @ X", ell: str = "ell") -> tuple[Mistak
         ("norm-after-final", "one more norm, without parameters, stands before the unembedding", "W_u @ X", "W_u @ columns((NORM[c.norm](X[:, t], 1, 0, c) for t in range({ell})))"),
         ("no-b_u", "the output bias b_u is missing", "+ theta.b_u[:, None]", "+ 0"),
         ("softmax-twice", "softmax is applied twice", f"softmax({of})", f"softmax(softmax({of}))"),
-        ("logits-for-P", "these are logits, not probabilities (if that is meant: {line}:W_u is the path of logits in dumps, and code declares OUTPUT = 'logits')", f"softmax({of})", of),
+        ("logits-for-P", "these are logits, not probabilities (if that is meant: {line}:logits is the path of logits in dumps, and code declares OUTPUT = 'logits')", f"softmax({of})", of),
         ("softmax-over-tokens", "softmax normalises over the tokens instead of the vocabulary", f"softmax({of})", f"softmax(({of}).T).T"),
     ))  # fmt: skip
