@@ -14,7 +14,7 @@ from transformulary.pseudocode.definitions import DEFINITIONS
 from transformulary.pseudocode.nodes import Sym
 
 #: Words that are no names: the transpose, all of a kind, an ellipsis.
-NO_NAMES = {"T", "*", "…"}
+NO_NAMES = {"T", "*", "…", "sqrt"}  # the last is drawn
 
 
 def pages():

@@ -199,8 +199,7 @@ SENTENCES = {
     "matrices(θ) is θ with 0 in place of positional embeddings and of all vectors": decayed,
     "embeddings(g) is g with 0 in place of all but token and positional embeddings": embedded,
     "‖g‖ is the root of the sum of the squares of all numbers in g, of all layers together": normed,
-    "√g is g with the root of every number; squares, quotients and a number that is added are of every number "
-    "too": by_entries,
+    "√g is g with the root of every number; quotients and a number that is added are of every number too": by_entries,
     "chosen(x, p_mask, special) is a set of places of x, each with probability p_mask, but none of a special "
     "token": chosen,
     "corrupted(v, mask_token, N_V) is mask_token with probability 0.8, v with 0.1, else one of the N_V tokens at "

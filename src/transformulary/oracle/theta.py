@@ -102,6 +102,9 @@ class Theta:
     def __sub__(self, other: Any) -> Theta:
         return self._with(lambda a, b: a - b, other)
 
+    def __mul__(self, other: Any) -> Theta:
+        return self._with(lambda a, b: a * b, other)
+
     def __rmul__(self, number: complex) -> Theta:
         return self.map(lambda a: number * a)
 

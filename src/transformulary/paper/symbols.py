@@ -305,7 +305,6 @@ embeddings  \r{embeddings}      =   -                a gradient with 0 in place 
 likeliest   \r{likeliest}       =   -                a distribution with only its most probable tokens left
 nucleus     \r{nucleus}         =   -                a distribution with only the tokens left that make up most of it
 length      \r{length}          =   -                how many tokens a sequence has
-sqrt        \sqrt               √   -                the square root; of a vector, of every entry
 exp         \r{exp}                =   -                the exponential function
 log         \r{log}                =   -                the natural logarithm
 sin         \r{sin}                =   -                the sine

@@ -46,7 +46,7 @@ DEFINITIONS = {
     "entries": (
         "sqrt(g)",
         "",
-        "is $g$ with the root of every number; squares, quotients and a number that is added are of every number too",
+        "is $g$ with the root of every number; quotients and a number that is added are of every number too",
     ),
     "chosen": (
         "chosen(x, p_mask, special)",
