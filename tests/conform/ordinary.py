@@ -185,7 +185,7 @@ class Attention(nn.Module):
         q, k, v = self.split(q, s.heads), self.split(k, s.kv_heads), self.split(v, s.kv_heads)
         late = has("qk-norm-after-rotation")
         q, k = (q, k) if late else self.normed(q, k)
-        if s.llama:
+        if s.llama and not has("rope-missing"):
             q = q if has("rope-not-on-q") else self.rope(q, 1 if has("rope-q-from-1") else 0)
             k = k if has("rope-not-on-k") else self.rope(k)
             v = self.rope(v) if has("rope-on-v") else v

@@ -27,6 +27,8 @@ NO_DIFFERENCE = {
     "mask-finite-100": "exp(-100) is far below rounding",
     "no-b_k": "without rotation it shifts all scores of a query alike",
     "mask-added": "scores are not that large",
+    "rope-from-1": "attention compares queries and keys, and both are turned alike",
+    "rope-from-2": "the same",
     "eps-1e-05": "the GPT's own",
     "rms-eps-1e-06": "the Llama's own",
 }
@@ -74,6 +76,14 @@ def test_no_false_alarm(kind):
 
     assert report.status == 0
     assert report.agreement < 1e-14
+
+
+@pytest.mark.parametrize("kind", ["gpt", "llama"])
+def test_what_no_precision_shows_is_not_hidden(kind):
+    """What changes nothing in float64 either is not listed as something that float64 would show."""
+    report = report_of(kind, {}, dtype=torch.float32)
+
+    assert not {BY_KEY[key].says for key in NO_DIFFERENCE} & set(report.invisible)
 
 
 def test_what_float32_may_err():

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.conform.allowance import EXACT
-from transformulary.conform.compared import Comparison, is_line, log_probabilities, matrix
+from transformulary.conform.compared import Comparison, error_of, is_line, log_probabilities, matrix
 from transformulary.conform.description import Base, Heads, describe
 from transformulary.conform.mistakes import KNOWN, NAMES, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
@@ -160,8 +160,8 @@ class Lockstep:
         changes = {}
         for place in (place for place in places if place[0] not in known):
             value = tried(compute, {**known, **dict([place])})
-            if finite(value) and np.shape(value) == np.shape(ours) and (change := scaled(value) - scaled(right)).any():
-                changes[place] = change.astype(np.float32)
+            if finite(value) and np.shape(value) == np.shape(ours) and error_of(right, value) > EXACT:
+                changes[place] = (scaled(value) - scaled(right)).astype(np.float32)
         of = (changes, scaled(theirs) - scaled(right), scaled(rounded) - scaled(ours))
         if gap:
             projection.pursue(*of)
