@@ -69,14 +69,16 @@ class Norm(nn.Module):
 
     def forward(self, x, of=None):
         of = of or self
-        if self.has(f"no-norm-{self.slot}"):
+        if self.here("no-norm"):
             return x
-        if self.has(f"norm-twice-{self.slot}"):
+        if self.here("norm-twice"):
             return self.once(self.once(x, of, -1), of, -1)
-        dim = (
-            (-2, -1) if self.has(f"whole-norm-{self.slot}") else -2 if self.has(f"norm-over-tokens-{self.slot}") else -1
-        )
+        dim = (-2, -1) if self.here("whole-norm") else -2 if self.here("norm-over-tokens") else -1
         return self.once(x, of, dim)
+
+    def here(self, key):
+        """A fault of every norm of the stream, or, with its line, of one of them."""
+        return self.has(f"{key}-{self.slot}") or (self.has(key) and self.slot.isdigit())
 
     def once(self, x, of, dim):
         has, p = self.has, "rms-" if self.llama else ""

@@ -103,12 +103,12 @@ def test_a_mistake_is_named(mistake):
 
     assert [fault.key for fault in report.faults] == [mistake.key] or mistake.says in report.faults[0].others
     number, _, label = mistake.line.partition(".")
-    assert report.faults[0].line == f"Algorithm {number}, line {label}"
+    assert report.faults[0].line in (f"Algorithm {number}, line {label}", "Algorithm 10, lines 5 and 7")
     assert "layer 2" in report.faults[0].where or not layer
     assert report.agreement < 1e-11
 
 
-@pytest.mark.parametrize("key", ["no-b_o", "act-ReLU", "norm-twice-7", "eps-outside"])
+@pytest.mark.parametrize("key", ["no-b_o", "act-ReLU", "norm-twice", "eps-outside"])
 def test_a_mistake_everywhere_is_one_fault(key):
     """The same mistake in every layer is reported once."""
     report = report_of("gpt", {key: 0})
@@ -216,6 +216,21 @@ def test_one_norm_alone_is_named(key, name, where):
 
     assert [(fault.key, fault.where, fault.others) for fault in report.faults] == [(key, where, ())]
     assert report.agreement < 1e-11
+
+
+@pytest.mark.parametrize(("key", "layer", "says"), [
+    ("whole-norm", 0, "Algorithm 10, lines 5 and 7 and 10, every layer: mean and"),
+    ("norm-twice", 2, "Algorithm 10, lines 5 and 7, layer 2: the norm is applied twice"),
+    ("norm-twice-7", 2, "Algorithm 10, line 7, layer 2: the norm is applied twice"),
+    ("no-norm-10", 0, "Algorithm 10, line 10: the norm is missing"),
+])  # fmt: skip
+@pytest.mark.parametrize("view", [None, LOGITS], ids=["all lines", "logits"])
+def test_a_norm_that_is_wrong_wherever_it_is_called_is_one_fault(view, key, layer, says):
+    """What is wrong in every norm, in those of a layer, or in one, is one fault that says so; lines seen or not."""
+    (fault,) = report_of("gpt", {key: layer}, view).faults
+
+    assert str(fault).startswith(says)
+    assert fault.others == ()
 
 
 @pytest.mark.parametrize("view", [None, LOGITS], ids=["all lines", "logits"])

@@ -328,12 +328,12 @@ class Lockstep:
 
     def _level(self, layer: int) -> list[Mistakes]:
         """The mistakes of lines that have been computed there; in the layers only: of lines that are outside too."""
-        needed = {0: set(), LAYERS: {True, False}}.get(layer, {True})
+        needed: set[bool] = {0: set(), LAYERS: {True, False}}.get(layer, {True})
         numbered = (m for finding in self.findings for m, _ in finding.mistakes if m.having)
         possible = (
             m
             for m in dict.fromkeys((*self.known.mistakes, *numbered))
-            if any(n in self._run and needed <= self._run[n] for n in m.changes)
+            if (ran := [self._run[n] for n in m.changes if n in self._run]) and needed <= set().union(*ran)
         )
         return [((m, layer),) for m in possible]
 

@@ -67,15 +67,19 @@ def embedding(*places: Where, formulas: bool = True) -> tuple[Mistake, ...]:
     return _filled(places, (*_EMBEDDING, *(_SCALED if formulas else ())))
 
 
-def norm(line: str, gamma: str, beta: str, X: str = "X", ell: str = "ell") -> tuple[Mistake, ...]:
-    """Of a line that norms: a norm that is missing or of the wrong numbers."""
+def normed_at(line: str, k: str, X: str = "X", ell: str = "ell") -> Where:
+    """A line that norms a stream, with parameters whose names end so: "_1[l]"."""
+    return place(line, X=X, ell=ell, gamma=f"theta.gamma{k}", beta=f"theta.beta{k}")
+
+
+def norm(*places: Where, mark: str = "") -> tuple[Mistake, ...]:
+    """Of lines that norm: a norm that is missing or of the wrong numbers; `mark`: "-{label}" if other lines norm too."""
     of = "({X}, {gamma}, {beta}, c)"
-    here = place(line, X=X, ell=ell, gamma=gamma, beta=beta)
-    return _filled([here], (
-        ("no-norm-{label}", "the norm is missing", NORMED, "{X}"),
-        ("whole-norm-{label}", "mean and variance are of all tokens together", NORMED, f"whole_norm{of}"),
-        ("norm-over-tokens-{label}", "each coordinate is normalised over the tokens", NORMED, f"norm_over_tokens{of}"),
-        ("norm-twice-{label}", "the norm is applied twice", "NORM[c.norm]({X}[:, t],", "NORM[c.norm](NORM[c.norm]({X}[:, t], {gamma}, {beta}, c),"),
+    return _filled(places, (
+        ("no-norm" + mark, "the norm is missing", NORMED, "{X}"),
+        ("whole-norm" + mark, "mean and variance are of all tokens together", NORMED, f"whole_norm{of}"),
+        ("norm-over-tokens" + mark, "each coordinate is normalised over the tokens", NORMED, f"norm_over_tokens{of}"),
+        ("norm-twice" + mark, "the norm is applied twice", "NORM[c.norm]({X}[:, t],", "NORM[c.norm](NORM[c.norm]({X}[:, t], {gamma}, {beta}, c),"),
     ))  # fmt: skip
 
 
