@@ -341,6 +341,21 @@ def test_a_wrong_value_inside_a_right_line():
     assert [(fault.key, fault.paths) for fault in report.faults] == [("", (f"{line}:softmax",)), ("", (line,))]
 
 
+@pytest.mark.parametrize(("norm", "reads", "line"), [("ln_1", "attn", "6"), ("ln_2", "mlp", "8")])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_what_a_line_reads_may_not_be_what_is_shown(norm, reads, line, dtype):
+    """A norm's module is right, and what is made of its value before the next line: the mistake is of the norm."""
+    model, table, ref = build(GPT, dtype=dtype)
+    for block in model.blocks:
+        beta = block.get_submodule(norm).bias
+        block.get_submodule(reads).register_forward_pre_hook(lambda _, given, beta=beta: (given[0] - beta,))
+
+    (fault,) = conform(model, ref, tokens=X, table=table, decoding=False).faults
+
+    assert (fault.key, fault.where) == ("no-beta", f"in line {int(line) - 1} of Algorithm 10, every layer")
+    assert f"in what line {line} reads (what is shown of line {int(line) - 1} agrees)" in fault.says
+
+
 def test_an_unknown_difference_is_called_that():
     """What no known mistake explains is described and not named."""
     model, table, ref = build(GPT)

@@ -8,7 +8,7 @@ narrow what can be said: then a mistake is tried on everything since the last va
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -135,6 +135,8 @@ class Lockstep:
                 self._differs()
             self.findings.append(self._explain(path, matrix(ours), theirs, error, ":" in path))
             known = dict(self.findings[-1].mistakes) or None
+            if known and not self._comparison.gap(path) and not all(acts_at(m, line_at(path)) for m in known):
+                known = None  # what this line reads is another value than the one that was seen
         if self.projection and known is not None and is_line(path) and not self._entered(path):
             self._project(self.projection, path, matrix(ours), theirs, known)
         self._comparison.passed(path)
@@ -202,10 +204,25 @@ class Lockstep:
                 self._alike[found.mistakes] = found.alike
         else:
             firsts = 12 if len(self.given.x) + len(self.given.z) > FEW[1] else None
-            found = self._search(path, self._again, ours, theirs, [self._level(0)], firsts=firsts, fitted=FITTED)
+            how: dict[str, Any] = {"firsts": firsts, "fitted": FITTED, "instead": lambda: self._read(path, ours, theirs)}
+            found = self._search(path, self._again, ours, theirs, [self._level(0)], **how)
         if found:
             return Finding(path, error, self.allowed(path), found.mistakes, found.remaining, found.alike, since=gap)
         return Finding(path, error, self.allowed(path), about=self._about(path, ours, theirs), since=gap)
+
+    def _read(self, path: str, ours: Array, theirs: Array) -> Explanation | None:
+        """Mistakes of the norm before this line, whose place agrees: the line may read another value than is shown."""
+        line, lines = line_at(path), list(self.model.lines)
+        before = lines[lines.index(line) - 1]
+        if self.own or not is_line(path) or not before.norm:
+            return None
+        shown = before.pattern.replace("[l]", f"[l={parse(path).layer}]")
+        rest = {p: value for p, value in self.seen.items() if p != shown}
+        replay = Replay(path, rest, self.given, self.model.theta, self.model.config, {})
+        of_it = [m for m in (*self.known.mistakes, *self.known.alone) if before.name in (m.within, *m.changes)]
+        says = f"{{}}, in what line {line.label} reads (what is shown of line {before.label} agrees)"
+        acting = [replace(m, says=says.format(m.says)) for m in of_it if acts_at(m, before) and not m.lines]
+        return self._search(path, replay, ours, theirs, [[((m, 0),) for m in acting]], two=False)
 
     def _gathered(self, path: str) -> list[Line]:
         """The lines before this one that it makes one value of, vectors e: a function computes them with it."""

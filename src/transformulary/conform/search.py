@@ -69,6 +69,8 @@ class Search:
     firsts   of the mistakes that do best alone, so many have every other one tried beside them; None: all
     fitted   of the mistakes with a number, so many are sought with any number beside another mistake
     early    the value of the first EARLY tokens with some mistakes, if that is cheaper
+    instead  another explanation, which is asked for before two mistakes are
+    two      whether two mistakes are sought
     """
 
     compute: Compute
@@ -81,6 +83,8 @@ class Search:
     firsts: int | None = 4
     fitted: int = 0
     early: Compute | None = None
+    instead: Callable[[], Explanation | None] = lambda: None
+    two: bool = True
     _beginnings: dict[Place, Array] = field(default_factory=dict)
     _causal: dict[Place, bool] = field(default_factory=dict)
     _tried: list[tuple[float, Mistakes]] = field(default_factory=list)
@@ -102,7 +106,7 @@ class Search:
         found = self._best()
         if found is None or (found.remaining > EXACT and any(mistake.having for mistake, _ in found.mistakes)):
             found = self._numbered(singles)
-        found = found or self._pair(singles)
+        found = found or self.instead() or (self._pair(singles) if self.two else None)
         return found or (self._numbered_pair(singles) if self.fitted and self.bound < FINE else None)
 
     @property
