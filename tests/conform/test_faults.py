@@ -26,7 +26,8 @@ KINDS = {"gpt": GPT, "llama": LLAMA, "neo": NEO, "gemma": GEMMA, "qwen": QWEN}
 NO_DIFFERENCE = {
     "mask-finite-100": "exp(-100) is far below rounding",
     "no-b_k": "without rotation it shifts all scores of a query alike",
-    "mask-added": "scores are not that large",
+    "mask-added-100": "exp(-100) is far below rounding",
+    "mask-added-10000": "the same",
     "rope-from-1": "attention compares queries and keys, and both are turned alike",
     "rope-from-2": "the same",
     "eps-1e-05": "the GPT's own",
@@ -41,7 +42,8 @@ KIND = {"scale-added": "neo", "embedding-unscaled": "gemma"}
 #: Mistakes whose number the table does not have.
 NUMBERS = [BY_KEY[key].having(number) for key, number in (
     ("rope-base-10000", 137000), ("rope-base-10000", 26789.0123), ("rope-slower-4", 3.2), ("scale-by-8", 3.3),
-    ("mask-finite-10", 7.3), ("mask-unscaled-10", 15), ("eps-1e-05", 3e-5), ("rms-eps-1e-06", 1e-4),
+    ("mask-finite-10", 7.3), ("mask-unscaled-10", 15), ("mask-added-10", 7), ("window-4", 3),
+    ("eps-1e-05", 3e-5), ("rms-eps-1e-06", 1e-4),
 )]  # fmt: skip
 TOLD = [m for m in (*MISTAKES, *NUMBERS) if m.key not in NO_DIFFERENCE and m.key not in BY_WEIGHTS]
 

@@ -197,14 +197,18 @@ class Lockstep:
         elif self.own and (lines := self._gathered(path)):
             found = self._of_several(path, lines, ours, theirs)
         elif inside or (not self.own and (gap or self._entered(path))):
-            levels = (some for l in self._places(path) for some in (self._level(l), self._alone(l, path)))
-            found = self._nonlocal(path, ours, theirs, levels)
+            every = (some for l in self._places(path) for some in (self._level(l), self._alone(l, path)))
+            found = self._nonlocal(path, ours, theirs, every)
             if found and not dict(found.mistakes).items() <= self.adopted.items():
                 self.adopted |= dict(found.mistakes)
                 self._alike[found.mistakes] = found.alike
         else:
             firsts = 12 if len(self.given.x) + len(self.given.z) > FEW[1] else None
-            how: dict[str, Any] = {"firsts": firsts, "fitted": FITTED, "instead": lambda: self._read(path, ours, theirs)}
+            how: dict[str, Any] = {
+                "firsts": firsts,
+                "fitted": FITTED,
+                "instead": lambda: self._read(path, ours, theirs),
+            }
             found = self._search(path, self._again, ours, theirs, [self._level(0)], **how)
         if found:
             return Finding(path, error, self.allowed(path), found.mistakes, found.remaining, found.alike, since=gap)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from transformulary.conform.allowance import EXACT
 from transformulary.conform.compared import log_probabilities
-from transformulary.conform.fit import fit, shorter
+from transformulary.conform.fit import fit, nearest_whole, shorter
 from transformulary.conform.mistakes import Mistake
 from transformulary.errors import AlgorithmError
 
@@ -206,7 +206,12 @@ class Search:
         wanted, tokens = self._change(self.theirs) - without, self.ours.shape[-1]
         parts = [len(wanted) * few // tokens for few in (*FEW, tokens) if few <= tokens]
         changes = [(number, change - without) for number, change in known]
-        number = fit(lambda n: self._changed(mistakes(n)) - without, wanted, changes, parts)
+
+        def change(number: float) -> Array:
+            return self._changed(mistakes(number)) - without
+
+        counts = family[0](1).whole
+        number = nearest_whole(change, wanted, tokens) if counts else fit(change, wanted, changes, parts)
         if number is None:
             return
         value = tried(self.compute, dict(mistakes(number)))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from transformulary.conform.mistakes.components import SCALED
-from transformulary.conform.mistakes.mistake import Mistake, Where, at, mistake
+from transformulary.conform.mistakes.mistake import Mistake, Where, at, mistake, numbered
 
 POS = "POSITION[c.positions](t, theta.W_p, c)"
 _POS = "POSITION[c.positions](t, {W_p}, c)"
@@ -99,6 +99,7 @@ def attention(here: Where, pre: bool = True, mark: str = "") -> tuple[Mistake, .
     """Of a line that attends; X, read, asked, call.  pre: it reads a norm of X; `mark`: "-{label}" if other lines do too."""
     return _filled([here], (
         ("no-residual-{label}", "the residual connection around attention is missing", "{X} + MHAttention", "MHAttention"),
+        ("residual-twice-{label}", "what attention reads is added beside {X}", "{X} + MHAttention", "{X} + {read} + MHAttention"),
         ("no-attention" + mark, "the attention is left out", "{call}", "0 * {X}"),
         *((
             ("residual-overwritten-{label}", "attention is added to the normed {X}, which overwrites the residual stream", "{X} + MHAttention", "{read} + MHAttention"),
@@ -131,6 +132,20 @@ def causal_mask(line: str, within: bool = False) -> tuple[Mistake, ...]:
         return replace(mistake("4", key, says, "Mask", mask, *changes), line=line)
 
     some = (m for m in _MASKS if not (within and m[0].startswith("window")))
+    windows = (
+        ()
+        if within
+        else numbered(
+            "4",
+            "window",
+            "tokens see a window of NUMBER tokens, themselves among them",
+            "Mask",
+            "windowed(Mask, NUMBER)",
+            numbers=(4,),
+            whole=True,
+            at=line,
+        )
+    )
     plain = tuple(
         of(key, says, mask, *(("4.5", "where(Mask(t_z, t_x), S, -inf)", "S") if whole and not within else ()))
         for key, says, mask, whole in some
@@ -150,6 +165,7 @@ def causal_mask(line: str, within: bool = False) -> tuple[Mistake, ...]:
         of("mask-inverted", f"{_INVERTED} sees all alike", "inverted(Mask)", "4.5", "-inf", "-1e9"),
         of("mask-inverted-nan", f"{_INVERTED} is no number", "inverted(Mask)", *nan),
         *plain[4:],
+        *windows,
     )
 
 
@@ -166,7 +182,10 @@ _MLP_PRE = (
     ("mlp-on-X", "the MLP reads {X} instead of its norm", "theta.W_{two}[l] @ ACTIVATION[c.activation](theta.W_{one}[l] @ {read}", "theta.W_{two}[l] @ ACTIVATION[c.activation](theta.W_{one}[l] @ {X}"),
     ("gated-mlp-on-X", "the MLP reads {X} instead of its norm", f"{_FIRST}) * (theta.W_{{gate}}[l] @ {{read}}", "theta.W_{one}[l] @ {X} + theta.b_{one}[l][:, None]) * (theta.W_{gate}[l] @ {X}"),
 )  # fmt: skip
+_PLAIN, _B2 = f"{ACT}{_FIRST})", " + theta.b_{two}[l][:, None]"
 _MLP = (
+    ("act-after", "the activation stands behind W_{two}, not before it", f"theta.W_{{two}}[l] @ {_PLAIN}{_B2}", f"{ACT}theta.W_{{two}}[l] @ ({_FIRST}){_B2})"),
+    ("act-twice", "the activation stands behind W_{two} too", f"theta.W_{{two}}[l] @ {_PLAIN}{_B2}", f"{ACT}theta.W_{{two}}[l] @ {_PLAIN}{_B2})"),
     ("gate-up-swapped", "the gate W_{one} and W_{gate} are swapped", f"({ACT}{_FIRST}) * ({_GATE}))", f"(({_FIRST}) * {ACT}{_GATE}))"),
     ("no-gate", "the gate is missing", f" * ({_GATE})", ""),
     ("no-b_mlp1", "the bias b_{one} is missing", "+ theta.b_{one}[l][:, None]", "+ 0"),
@@ -176,6 +195,12 @@ _MLP = (
 )  # fmt: skip
 _OVERWRITTEN = (("residual-overwritten-{label}", "the MLP is added to the normed {X}, which overwrites the residual stream", "{X} + theta.W_{two}", "{read} + theta.W_{two}"),)  # fmt: skip
 _SUM = (
+    (
+        "residual-twice-{label}",
+        "what the MLP reads is added beside {X}",
+        "{X} + theta.W_{two}",
+        "{X} + {read} + theta.W_{two}",
+    ),
     (
         "no-residual-{label}",
         "the residual connection around the MLP is missing",
