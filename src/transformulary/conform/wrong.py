@@ -76,7 +76,8 @@ def _grouped(W: Theta) -> list[int]:
 
 def _dealt(W: Theta, order: list[int]) -> Theta:
     """The bundle whose queries, keys and values are those of other places, by their numbers."""
-    H, H_kv, out = len(W.W_q), len(W.W_k), {}
+    H, H_kv = len(W.W_q), len(W.W_k)
+    out: dict[str, Any] = {}
     for kind in "Wb":
         parts = [vars(W)[f"{kind}_{q}"] for q in "qkv"]
         if not all(isinstance(part, list) for part in parts):
