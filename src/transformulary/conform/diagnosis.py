@@ -37,6 +37,8 @@ Array = NDArray[Any]
 WORK = 3e10
 #: Mistakes with any number that are tried beside another one, in a line that can be computed by itself.
 FITTED = 8
+#: No mistakes.
+NONE: Mapping[Mistake, int] = {}
 UNTRIED = "not tried, which would take too long; float64 (model.double()) shows it"
 
 
@@ -101,6 +103,7 @@ class Lockstep:
             str, set[bool]
         ] = {}  # "4.6", "4": a line, an algorithm -> whether it ran in a layer, or outside
         within = any("/" in path for path in seen)
+        self._unexplained: set[str] = set()  # lines for which two mistakes were sought, and none found
         self._ours: dict[str, Array] = {}  # line -> our value, where all are made of ours
         self._watch = Watch(self._compare, NAMES, inside=None if within else first_members)
         self.model.run(self._watch.algorithms, self.given)
@@ -208,10 +211,14 @@ class Lockstep:
                 "firsts": firsts,
                 "fitted": FITTED,
                 "instead": lambda: self._read(path, ours, theirs),
+                "early": None if self.own else self._early(path),
+                "two": line_at(path).name not in self._unexplained,
             }
             found = self._search(path, self._again, ours, theirs, [self._level(0)], **how)
         if found:
             return Finding(path, error, self.allowed(path), found.mistakes, found.remaining, found.alike, since=gap)
+        if is_line(path) and not gap:
+            self._unexplained.add(line_at(path).name)
         return Finding(path, error, self.allowed(path), about=self._about(path, ours, theirs), since=gap)
 
     def _read(self, path: str, ours: Array, theirs: Array) -> Explanation | None:
@@ -269,7 +276,7 @@ class Lockstep:
         """Another order of the lines: alone, if that is enough; else with further mistakes in every layer."""
 
         def tried_with(order: Mistake, *levels: list[Mistakes]) -> Iterator[Explanation]:
-            if found := self._nonlocal(path, ours, theirs, levels, (order,), firsts=1):
+            if found := self._nonlocal(path, ours, theirs, levels, (order,), two=False):
                 one = ((order, 0),)
                 yield Explanation(one + found.mistakes, found.remaining, tuple(one + more for more in found.alike))
 
@@ -285,7 +292,7 @@ class Lockstep:
         theirs: Array,
         levels: Iterable[list[Mistakes]],
         order: tuple[Mistake, ...] = (),
-        firsts: int = 4,
+        two: bool = True,
     ) -> Explanation | None:
         """Mistakes since the last value that was seen: what explains the first tokens is tried on all of them."""
         config = self.model.config
@@ -296,21 +303,29 @@ class Lockstep:
                 return known
             ours = usual({})
         x, levels = self.given.x, list(levels)
-        plain = self._causal(path) and not any("/" in p for p in (path, *self.seen))
-
-        def of_first(few: int) -> Replay:
-            first = {p: v if line_at(p).side == "z" else v[:, :few] for p, v in self.seen.items() if np.ndim(v) == 2}
-            return replay(first, self.given.first(few))
-
-        early = of_first(EARLY) if plain and len(x) > 2 * EARLY else None
-        search = partial(self._search, path, firsts=firsts, early=early)
-        for few in (n for n in FEW if plain and n < len(x) / 2):
-            compute = of_first(few)
+        search = partial(self._search, path, two=two, early=self._early(path, self.adopted, order))
+        for few in (n for n in FEW if self._plain(path) and n < len(x) / 2):
             if self._comparison.error(path, ours[:, :few], theirs[:, :few]) > self.allowed(path):
-                first = search(compute, ours[:, :few], theirs[:, :few], levels)
+                first = search(self._of_first(few, path, self.adopted, order), ours[:, :few], theirs[:, :few], levels)
                 levels = [[first.mistakes, *first.alike], *levels] if first else levels
                 break
         return search(replay(self.seen, self.given), ours, theirs, levels)
+
+    def _plain(self, path: str) -> bool:
+        """Whether the first tokens of a value can be computed without the others."""
+        return self._causal(path) and not any("/" in p for p in (path, *self.seen))
+
+    def _early(self, path: str, *more: Any) -> Compute | None:
+        """The value of the first EARLY tokens, if that is cheaper."""
+        cheaper = self._plain(path) and len(self.given.x) > 2 * EARLY
+        return self._of_first(EARLY, path, *more) if cheaper else None
+
+    def _of_first(
+        self, few: int, path: str, adopted: Mapping[Mistake, int] = NONE, order: tuple[Mistake, ...] = ()
+    ) -> Replay:
+        first = {p: v if line_at(p).side == "z" else v[:, :few] for p, v in self.seen.items() if np.ndim(v) == 2}
+        theta, config = self.model.theta, self.model.config
+        return Replay(path, first, self.given.first(few), theta, config, adopted, order)
 
     def _adopted(self, path: str, replay: Replay, theirs: Array) -> Explanation | None:
         """What is known to be wrong, where that explains this value as well: the mistakes that change it."""
