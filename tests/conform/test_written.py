@@ -8,7 +8,9 @@ import torch
 
 from conform import written
 from conform.written import BERT, T5, TRANSFORMER, gelu, gelu_tanh, mha, mlp_with, norm
+from documents.test_blocks import ROOT
 from transformulary.conform import Functions, Reference, conform
+from transformulary.conform.candidates.functions import WHOLE, signatures
 from transformulary.conform.reference import PRESETS
 from transformulary.errors import CandidateError
 from transformulary.oracle.whole import theta_with
@@ -91,10 +93,10 @@ def test_float32():
 
 
 def test_a_classifier():
-    """Algorithm 9c is a function of what the layers give; a whole classifier is called with the segments too."""
+    """Algorithm 9c is a function of what the layers give; a whole classifier may return a batch of one."""
 
     def whole(x, theta, s):
-        return written.classification(written.encoded(x, theta, s), theta)
+        return written.classification(written.encoded(x, theta, s), theta)[None]
 
     report = conform({"classification": written.classification, "model": whole}, of_random(BERTS, "classes"))
 
@@ -143,7 +145,7 @@ PLANTED = {
     "eps": ({"layer_norm": norm(1e-5)}, "bert", "eps-1e-05"),
     "gelu": ({"activation": gelu_tanh}, "bert", "act-GELU_tanh"),
     "gelu in the MLP": ({"mlp": mlp_with(gelu_tanh)}, "bert", "act-GELU_tanh"),
-    "gelu beside a right MLP": ({"activation": gelu_tanh, "mlp": mlp_with(gelu)}, "bert", "act-GELU_tanh"),
+    "gelu beside a right MLP": ({"activation": gelu, "mlp": written.mlp}, "transformer", "act-GELU"),
     "segments": ({"embedding": lambda x, w, s: written.embedding(x, w, [0] * len(s))}, "bert", "segments-first"),
     "no segments": ({"embedding": lambda x, w, s: w.W_e[x] + w.W_p[: len(x)]}, "bert", "no-segments"),
     "positions": ({"embedding": lambda x, w, s: w.W_e[x] + w.W_s[s]}, "bert", "no-positions"),
@@ -211,7 +213,7 @@ def test_a_mask_that_is_taken_transposed(against):
 
 
 @pytest.mark.parametrize(("functions", "against", "says"), [
-    ({"EDTransformer": written.EDTransformer}, "bert", "this model has no line that EDTransformer computes"),
+    ({"EDTransformer": written.EDTransformer}, "bert", "Algorithm 9, has no line that EDTransformer computes"),
     ({"projection": written.projection}, "transformer", "no line that projection computes"),
     ({"classification": written.classification}, "bert", "no line that classification computes"),
     ({"embedding": lambda tokens, weights: 0}, "bert",
@@ -233,18 +235,31 @@ def test_functions_that_cannot_be_compared(functions, against, says):
 
 def test_a_function_that_is_not_called():
     """Beside functions that are compared, one of another model is named."""
-    report = conform(BERT | {"rms_norm": written.rms_norm}, "bert")
+    others = {"rms_norm": written.rms_norm, "DTransformer": lambda x: x}
+
+    report = conform(BERT | others, "bert")
 
     assert report.status == 0
     assert [n.says for n in report.notes if n.kind == "functions"] == [
-        "not called: this model has no line that rms_norm computes"
+        f"not called: this model has no line that {name} computes" for name in others
     ]
 
 
+@pytest.mark.parametrize("make", [np.asarray, np.float32], ids=["float64", "float32"])
 @pytest.mark.parametrize("name", ["layer_norm", "mha", "mlp", "activation", "embedding"])
-def test_another_shape(name):
+def test_another_shape(name, make):
     """A result of another shape is a difference of its line, not an exception."""
-    report = conform({name: lambda *args: TRANSFORMER[name](*args)[:2, :3]}, "transformer")
+    report = conform({name: lambda *args: make(TRANSFORMER[name](*args)[:2, :3])}, "transformer")
 
     assert report.status == 1
     assert "it has 3 numbers for each of 2 tokens" in report.answer[0]
+
+
+def test_the_table_of_functions():
+    """The page on conform says of every function what it gets, in each kind of model."""
+    page = (ROOT / "docs" / "conform.md").read_text(encoding="utf-8")
+    kinds = (PRESETS[name] for name in ("gpt2", "bert", "transformer"))
+    usual = {text for c in kinds for name, text in signatures(c).items() if name not in WHOLE}
+
+    assert [text for text in usual if f"`{text}`" not in page] == []
+    assert [name for name in WHOLE if f"`{name}" not in page] == []

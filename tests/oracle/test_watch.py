@@ -48,6 +48,29 @@ def test_the_paths_of_the_docs():
     assert {path: np.shape(values[path]) for path in shapes} == shapes
 
 
+def test_arguments_and_another_value_in_a_line():
+    """A hook knows what a result was made of, and may have a line computed with something else in its place."""
+    found = {}
+
+    def hook(path, value):
+        if path == "10.8[l=1]:GELU":
+            found["A"], found["GELU"] = watch.args[0], value
+        if path == "10.8[l=1]:W_mlp1":
+            found["W_mlp1"], found["X"] = watch.args
+        if path == "10.8[l=1]":
+            found["line"] = watch.again({}, {"10.8[l=1]:GELU": 0 * found["GELU"]})
+        return value
+
+    watch = Watch(hook)
+    P, parameters = watch.algorithms.DTransformer([1, 2, 3], theta(), c), theta()
+    values = oracle.record("DTransformer", [1, 2, 3], theta(), c)
+
+    np.testing.assert_array_equal(P, values["10.11"])
+    np.testing.assert_array_equal(found["X"], values["10.7[l=1]"])
+    np.testing.assert_array_equal(found["W_mlp1"] @ found["X"] + parameters.b_mlp1[0][:, None], found["A"])
+    np.testing.assert_array_equal(found["line"], values["10.6[l=1]"] + parameters.b_mlp2[0][:, None])
+
+
 def test_logits_are_before_the_softmax():
     """10.11:W_u are the logits, P their softmax; and a line's value follows from the values inside it."""
     values, parameters = oracle.record("DTransformer", [1, 2, 3], theta(), c), theta()

@@ -32,6 +32,7 @@ class Allowance:
     The oracle runs twice in lockstep with what was seen, exactly and in the precision; what the two differ by at a
     line, times a factor, is allowed there.  In float64 it is a constant, equality to rounding.
 
+    own    every value was computed from the oracle's own: the two go on with those, not with what was seen
     noise  path -> the difference of the two runs there; empty in float64
     """
 
@@ -42,8 +43,11 @@ class Allowance:
         x: Read | Sequence[int],
         theta: Theta,
         precision: str = "float64",
+        own: bool = False,
     ) -> None:
         self.seen, self.config, self.given, self.precision = seen, config, Read.of(x), precision
+        self._exact: dict[str, Array] = {}
+        self._next = self._exact if own else seen
         self.noise: dict[str, Array] = {}
         self._errors: dict[str, float] = {}
         kind = ACCUMULATED[precision]
@@ -56,8 +60,7 @@ class Allowance:
         return FACTOR * max(self._errors.get(path, 0.0), UNIT[self.precision])
 
     def _measure(self, theta: Theta, low: Theta, narrow: Callable[[Any], Any]) -> None:
-        exact: dict[str, Array] = {}
-        comparison = Comparison(self.seen)
+        exact, comparison = self._exact, Comparison(self._next)
 
         def judge(path: str, value: Array) -> None:
             self._errors[path] = comparison.error(path, exact[path], value)
@@ -73,7 +76,7 @@ class Allowance:
             if path not in self.seen:
                 return value
             look(path, np.asarray(matrix(value), np.float64))
-            theirs = turned(self.seen[path])
+            theirs = turned(self._next[path])
             return list(theirs.T) if isinstance(value, list) else theirs
 
         Model(self.config, theta).run(watched(hook), self.given)

@@ -240,7 +240,7 @@ class AllowedHere:
     def __init__(self, c: Candidate, ref: Reference, x: Read) -> None:
         self.precision, self.lower, self.kinds = c.precision, c.lower, dict(c.kinds)
         precisions = {c.precision, *c.kinds.values(), *c.lower.values()}
-        self.by = {p: Allowance(c.seen, ref.config, x, ref.theta, p) for p in precisions}
+        self.by = {p: Allowance(c.seen, ref.config, x, ref.theta, p, c.own) for p in precisions}
         self.noise = self.by[c.precision].noise
         if not c.own and {*c.kinds.values()} - {c.precision}:
             self._inherit(self.by[lowest(precisions)].noise)

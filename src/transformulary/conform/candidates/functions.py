@@ -70,7 +70,7 @@ def signatures(c: Config) -> dict[str, str]:
     """What each function is called with, beside a model of this kind."""
     context = "context, " if isinstance(c, TwoStacks) else ""
     segments = ", segments" if getattr(c, "segments", 0) else ""
-    whole = {name: f"{name}({context}tokens, weights{segments})" for name in ("model", *WHOLE)}
+    whole = {name: f"{name}({context}tokens, weights{segments})" for name in ("model", str(read().name(number_of(c))))}
     return SIGNATURES | {"embedding": f"embedding(tokens, weights{segments})"} | whole
 
 
@@ -126,14 +126,15 @@ def run_functions(functions: Functions, model: Model, x: Read, name: str) -> lis
     Raises CandidateError where a function cannot be called, fails or returns no numbers, or none is of this model.
     """
     usual = signatures(model.config)
-    for known, function in functions.functions.items():
-        check_signature(function, usual[known])
+    for known in functions.functions.keys() & usual.keys():
+        check_signature(functions.functions[known], usual[known])
     calls = _Calls(functions, usual, model, x)
-    whole = [n for n in ("model", read().name(number_of(model.config))) if n in functions.functions]
-    found = [*calls.candidates(name), *(_whole(functions, usual[str(n)], model, x, name) for n in whole)]
+    whole = [n for n in ("model", *WHOLE) if n in functions.functions and n in usual]
+    found = [*calls.candidates(name), *(_whole(functions, usual[n], model, x, name) for n in whole)]
     unused = [n for n in functions.functions if n not in calls.called and n not in whole]
     if not found:
-        raise CandidateError(f"{name}: this model has no line that {', '.join(unused)} computes.")
+        of = f"this model, Algorithm {number_of(model.config)},"
+        raise CandidateError(f"{name}: {of} has no line that {', '.join(unused)} computes.")
     notes = (Note("functions", NOTE, f"not called: this model has no line that {n} computes") for n in unused)
     return [replace(found[0], notes=(*found[0].notes, *notes)), *found[1:]]
 
