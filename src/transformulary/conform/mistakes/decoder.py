@@ -9,7 +9,7 @@ from transformulary.conform.mistakes.components import (
     ROTATION,
     SCORES,
 )
-from transformulary.conform.mistakes.mistake import Mistake, mistake
+from transformulary.conform.mistakes.mistake import Mistake, mistake, numbered
 from transformulary.conform.mistakes.parts import (
     activation,
     attention,
@@ -38,6 +38,7 @@ MISTAKES: tuple[Mistake, ...] = (
     FIRST,
     *attention(ATTENDS),
     *causal_mask("10.6"),
+    *numbered("4", "window", "tokens see a window of NUMBER tokens, themselves among them", "Mask", "windowed(Mask, NUMBER)", numbers=(4,), whole=True, at="10.6"),
     mistake("10.6", "mask-cycle", "the masks of the layers alternate the other way round", "c.mask[l % len(c.mask)]", "c.mask[(l + 1) % len(c.mask)]"),
     mistake("10.7", "parallel", "the MLP reads what attention reads: both stand beside each other", normed("_2[l]"), "X_tilde"),
     SECOND,

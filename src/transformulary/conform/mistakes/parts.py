@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from transformulary.conform.mistakes.components import SCALED
-from transformulary.conform.mistakes.mistake import Mistake, Where, at, mistake, numbered
+from transformulary.conform.mistakes.mistake import Mistake, Where, at, mistake
 
 POS = "POSITION[c.positions](t, theta.W_p, c)"
 _POS = "POSITION[c.positions](t, {W_p}, c)"
@@ -132,20 +132,6 @@ def causal_mask(line: str, within: bool = False) -> tuple[Mistake, ...]:
         return replace(mistake("4", key, says, "Mask", mask, *changes), line=line)
 
     some = (m for m in _MASKS if not (within and m[0].startswith("window")))
-    windows = (
-        ()
-        if within
-        else numbered(
-            "4",
-            "window",
-            "tokens see a window of NUMBER tokens, themselves among them",
-            "Mask",
-            "windowed(Mask, NUMBER)",
-            numbers=(4,),
-            whole=True,
-            at=line,
-        )
-    )
     plain = tuple(
         of(key, says, mask, *(("4.5", "where(Mask(t_z, t_x), S, -inf)", "S") if whole and not within else ()))
         for key, says, mask, whole in some
@@ -165,7 +151,6 @@ def causal_mask(line: str, within: bool = False) -> tuple[Mistake, ...]:
         of("mask-inverted", f"{_INVERTED} sees all alike", "inverted(Mask)", "4.5", "-inf", "-1e9"),
         of("mask-inverted-nan", f"{_INVERTED} is no number", "inverted(Mask)", *nan),
         *plain[4:],
-        *windows,
     )
 
 
