@@ -9,16 +9,14 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from huggingface import theta_by
+from conform.ordinary_parameters import config_of, theta_of
 from transformulary.conform.candidates.places import Table
 from transformulary.conform.reference import Reference
 from transformulary.oracle.watch import holds
-from transformulary.paper import Causal, DTransformerConfig, Local
 
 
 @dataclass(frozen=True)
@@ -69,14 +67,16 @@ class Norm(nn.Module):
 
     def forward(self, x, of=None):
         of = of or self
-        if self.has(f"no-norm-{self.slot}"):
+        if self.here("no-norm"):
             return x
-        if self.has(f"norm-twice-{self.slot}"):
+        if self.here("norm-twice"):
             return self.once(self.once(x, of, -1), of, -1)
-        dim = (
-            (-2, -1) if self.has(f"whole-norm-{self.slot}") else -2 if self.has(f"norm-over-tokens-{self.slot}") else -1
-        )
+        dim = (-2, -1) if self.here("whole-norm") else -2 if self.here("norm-over-tokens") else -1
         return self.once(x, of, dim)
+
+    def here(self, key):
+        """A fault of every norm of the stream, or, with its line, of one of them."""
+        return self.has(f"{key}-{self.slot}") or (self.has(key) and self.slot.isdigit())
 
     def once(self, x, of, dim):
         has, p = self.has, "rms-" if self.llama else ""
@@ -88,6 +88,7 @@ class Norm(nn.Module):
             centred = x - mean if has("layer-norm-for-rms") else x
             var = centred.pow(2).mean(dim, keepdim=True)
             var = var * x.shape[-1] / (x.shape[-1] - 1) if has("rms-sample-variance") else var
+            var = var * x.shape[-1] if has("rms-sum") else var
         else:
             centred = x if has("rms-for-layer-norm") or has("mean-not-removed") else x - mean
             var = (
@@ -133,10 +134,22 @@ class Attention(nn.Module):
             return y.view(B, heads, T, self.d)
         return y.view(B, T, heads, self.d).transpose(1, 2)
 
+    def fused(self, q, k, v, by_head):
+        """The rows of one matrix, read in the other order than they lie in."""
+        (B, T, _), kv, d = q.shape, self.s.kv_heads, self.d
+        if by_head:
+            y = torch.cat((q, k, v), -1).view(B, T, kv, -1, d)
+            return y[..., :-2, :].flatten(2), y[..., -2, :].flatten(2), y[..., -1, :].flatten(2)
+        groups = torch.cat([y.view(B, T, kv, -1, d) for y in (q, k, v)], 3)
+        return groups.flatten(2).split([y.shape[-1] for y in (q, k, v)], -1)
+
     def rope(self, y, offset=0):
         s, T = self.s, y.shape[2]
         base = self.number("rope-base", s.base)
-        freq = base ** (-torch.arange(0, self.d, 2, dtype=y.dtype) / (s.width if self.has("rope-d_e") else self.d))
+        step = 1 if self.has("rope-exponent") else 2
+        freq = base ** (
+            -torch.arange(self.d // 2, dtype=y.dtype) * step / (s.width if self.has("rope-d_e") else self.d)
+        )
         angle = (torch.arange(T, dtype=y.dtype) + offset)[:, None] / self.number("rope-slower", 1) * freq
         cos, sin = angle.cos(), angle.sin() * (-1 if self.has("rope-backwards") else 1)
         y = y.unflatten(-1, (2, -1)).mT.flatten(-2) if self.has("rope-rows") else y
@@ -154,7 +167,7 @@ class Attention(nn.Module):
         has, s = self.has, self.s
         i, j = torch.arange(T)[:, None], torch.arange(T)[None]
         shift = 1 if has("mask-cycle") else 0
-        window = s.windows[(self.layer - 1 + shift) % len(s.windows)]
+        window = self.number("window", s.windows[(self.layer - 1 + shift) % len(s.windows)])
         if window is not None:
             window += has("window-wider") - has("window-narrower")
         if has("no-mask"):
@@ -182,10 +195,12 @@ class Attention(nn.Module):
             k, v = v, k
         if has("q-v-swapped"):
             q, v = v, q
+        if has("qkv-by-head") or has("qkv-by-kind"):
+            q, k, v = self.fused(q, k, v, has("qkv-by-head"))
         q, k, v = self.split(q, s.heads), self.split(k, s.kv_heads), self.split(v, s.kv_heads)
         late = has("qk-norm-after-rotation")
         q, k = (q, k) if late else self.normed(q, k)
-        if s.llama:
+        if s.llama and not has("rope-missing"):
             q = q if has("rope-not-on-q") else self.rope(q, 1 if has("rope-q-from-1") else 0)
             k = k if has("rope-not-on-k") else self.rope(k)
             v = self.rope(v) if has("rope-on-v") else v
@@ -219,8 +234,11 @@ class Attention(nn.Module):
             return scores.masked_fill(~keep, 0)
         if has("mask-after-softmax"):
             return scores.softmax(-1).masked_fill(~keep, 0)
-        if has("mask-added"):
-            return (scores - 1e4 * ~keep).softmax(-1)
+        if added := self.number("mask-added"):
+            return (scores - added * ~keep).softmax(-1)
+        if has("softmax-plus-1"):
+            e = scores.masked_fill(~keep, -torch.inf).exp()
+            return e / (1 + e.sum(-1, keepdim=True))
         fill = -1e9 if has("mask-strict-finite") or has("mask-inverted") else 0.0 if has("mask-zero") else -torch.inf
         fill = -self.number("mask-finite", -fill)
         return scores.masked_fill(~keep, fill).softmax(-2 if has("softmax-over-queries") else -1)
@@ -263,9 +281,11 @@ class MLP(nn.Module):
                 return self.down(self.gate(x) * self.act(self.up(x)))
             return self.down(self.act(self.gate(x)) * (1 if has("no-gate") else self.up(x)))
         b = None if has("no-b_mlp1") else self.up.bias * 2 if has("b_mlp1-doubled") else self.up.bias
-        h = self.act(F.linear(x, self.up.weight, b))
+        h = F.linear(x, self.up.weight, b)
+        h = h if has("act-after") else self.act(h)
         b = None if has("no-b_mlp2") else self.down.bias * 2 if has("b_mlp2-doubled") else self.down.bias
-        return F.linear(h, self.down.weight, b)
+        y = F.linear(h, self.down.weight, b)
+        return self.act(y) if has("act-after") or has("act-twice") else y
 
 
 class Block(nn.Module):
@@ -283,9 +303,11 @@ class Block(nn.Module):
             return self.ln_2((x := self.ln_1(x + self.attn(x))) + self.mlp(x))
         h = self.ln_1(x, self.ln_2 if has("norm-2-for-1") else None)
         a = self.attn(x if has("attention-on-X") else h) * (not has("no-attention"))
+        a = a + h * has("residual-twice-6")
         x = a if has("no-residual-6") else h + a if has("residual-overwritten-6") else x + a
         h = h if has("parallel") else self.ln_2(x, self.ln_1 if has("norm-1-for-2") else None)
         m = self.mlp(x if has("mlp-on-X") or has("gated-mlp-on-X") else h) * (not has("no-mlp"))
+        m = m + h * has("residual-twice-8")
         return m if has("no-residual-8") else h + m if has("residual-overwritten-8") else x + m
 
 
@@ -358,41 +380,3 @@ def build(s, seed=0, places=PLACES, dtype=torch.float64, kind=Ordinary):
     right = Reference("right", config, theta_of(model, config))
     output = "probabilities" if s.has(0, "logits-for-P") or s.has(0, "softmax-over-tokens") else "logits"
     return model.to(dtype), Table(places, output=output), right
-
-
-def config_of(s):
-    c = {"N_V": s.vocab, "ell_max": s.context, "L": s.layers, "H": s.heads, "d_e": s.width, "d_mlp": s.hidden,
-         "eps": s.eps, "mask": tuple(Causal() if w is None else Local(w) for w in s.windows), "activation": s.act,
-         "embedding_scale": "sqrt" if s.embedding_scaled else "none",
-         "scale": "sqrt" if s.scaled else "none"}  # fmt: skip
-    if not s.llama:
-        return DTransformerConfig(**c, tied=True, absent=frozenset())
-    biases = frozenset({"b_q", "b_k", "b_v", "b_o", "b_mlp1", "b_mlp2", "b_mlp3", "b_u"})
-    return DTransformerConfig(
-        **c,
-        H_kv=s.kv_heads,
-        qk_norm=s.qk_norm,
-        norm="rms_norm",
-        mlp="gated",
-        positions="rotary",
-        base=s.base,
-        absent=biases,
-    )
-
-
-def theta_of(model, c):
-    m = model.blocks
-    first, gate = ("gate", "up") if c.mlp == "gated" else ("up", "gate")
-    layered = {"gamma_1": "ln_1.weight", "beta_1": "ln_1.bias", "gamma_2": "ln_2.weight", "beta_2": "ln_2.bias",
-               "W_mlp1": f"mlp.{first}.weight", "b_mlp1": f"mlp.{first}.bias", "W_mlp2": "mlp.down.weight",
-               "b_mlp2": "mlp.down.bias", "W_mlp3": f"mlp.{gate}.weight"}  # fmt: skip
-    table = {ours: (lambda l, n=n: m[l].get_parameter(n).detach()) for ours, n in layered.items()}
-    table |= {
-        "W_e": lambda: model.wte.weight.T, "W_p": lambda: model.wpe.weight.T, "W_u": lambda: model.head.weight,
-        "gamma": lambda: model.ln_f.weight, "beta": lambda: model.ln_f.bias, "b_u": lambda: model.head.bias,
-    }  # fmt: skip
-    heads = {f"{a}_{q}": (lambda _, l, q=q, kind=kind: (getattr(getattr(m[l].attn, q), kind), c.d_attn))
-             for q in "qkv" for a, kind in (("W", "weight"), ("b", "bias"))}  # fmt: skip
-    norms = {f"W.gamma_{q}": (lambda l, q=q: getattr(m[l].attn, f"ln_{q}").weight) for q in "qk"}
-    layers = norms | {"W.W_o": lambda l: m[l].attn.o.weight, "W.b_o": lambda l: m[l].attn.o.bias}
-    return theta_by(c, table, heads=heads, layers=layers).map(np.array)

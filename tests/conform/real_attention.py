@@ -89,19 +89,6 @@ def _(model):
 
 
 @real(
-    "qkv-by-group", "Q, K and V were stacked one below the other, and are read group by group",
-    "NVIDIA-NeMo/RL/pull/2802", "6", "layer 2",
-    "all rows and tokens differ", sizes=LLAMA,
-)  # fmt: skip
-def _(model):
-    attn = attention(model)
-    parts = [attn.q.weight.data, attn.k.weight.data, attn.v.weight.data]
-    groups = torch.cat(parts).view(attn.s.kv_heads, -1, parts[0].shape[1])
-    q, k, v = groups.split([groups.shape[1] - 2 * attn.d, attn.d, attn.d], 1)
-    attn.q.weight.data, attn.k.weight.data, attn.v.weight.data = (part.flatten(0, 1) for part in (q, k, v))
-
-
-@real(
     "output-by-group", "columns of W_o are read with the head within its group before the group",
     "nntile/nntile/pull/347", "6", "layer 2",
     "heads 2-3 of 4 differ, where heads 1, 3, 2, 4 stand in place of 1 to 4", sizes=LLAMA,
@@ -133,15 +120,6 @@ def _(model):
 
 
 # Line 6: masks.
-
-
-@real(
-    "window-beyond-config", "every layer gets a window, although the configuration switches it off",
-    "InternLM/lmdeploy/pull/3614", "6", "layer 2",
-    "tokens 6-12 of 12 differ", sizes=LLAMA,
-)  # fmt: skip
-def _(model):
-    attention(model).mask = lambda T: torch.ones(T, T, dtype=torch.bool).tril().triu(-4)
 
 
 @real(

@@ -26,7 +26,10 @@ KINDS = {"gpt": GPT, "llama": LLAMA, "neo": NEO, "gemma": GEMMA, "qwen": QWEN}
 NO_DIFFERENCE = {
     "mask-finite-100": "exp(-100) is far below rounding",
     "no-b_k": "without rotation it shifts all scores of a query alike",
-    "mask-added": "scores are not that large",
+    "mask-added-100": "exp(-100) is far below rounding",
+    "mask-added-10000": "the same",
+    "rope-from-1": "attention compares queries and keys, and both are turned alike",
+    "rope-from-2": "the same",
     "eps-1e-05": "the GPT's own",
     "rms-eps-1e-06": "the Llama's own",
 }
@@ -39,7 +42,8 @@ KIND = {"scale-added": "neo", "embedding-unscaled": "gemma"}
 #: Mistakes whose number the table does not have.
 NUMBERS = [BY_KEY[key].having(number) for key, number in (
     ("rope-base-10000", 137000), ("rope-base-10000", 26789.0123), ("rope-slower-4", 3.2), ("scale-by-8", 3.3),
-    ("mask-finite-10", 7.3), ("mask-unscaled-10", 15), ("eps-1e-05", 3e-5), ("rms-eps-1e-06", 1e-4),
+    ("mask-finite-10", 7.3), ("mask-unscaled-10", 15), ("mask-added-10", 7), ("window-4", 3),
+    ("eps-1e-05", 3e-5), ("rms-eps-1e-06", 1e-4),
 )]  # fmt: skip
 TOLD = [m for m in (*MISTAKES, *NUMBERS) if m.key not in NO_DIFFERENCE and m.key not in BY_WEIGHTS]
 
@@ -76,6 +80,14 @@ def test_no_false_alarm(kind):
     assert report.agreement < 1e-14
 
 
+@pytest.mark.parametrize("kind", ["gpt", "llama"])
+def test_what_no_precision_shows_is_not_hidden(kind):
+    """What changes nothing in float64 either is not listed as something that float64 would show."""
+    report = report_of(kind, {}, dtype=torch.float32)
+
+    assert not {BY_KEY[key].says for key in NO_DIFFERENCE} & set(report.invisible)
+
+
 def test_what_float32_may_err():
     """A line of a right float32 model is allowed some tens of roundings, not hundreds."""
     report = report_of("gpt", {}, dtype=torch.float32)
@@ -93,12 +105,12 @@ def test_a_mistake_is_named(mistake):
 
     assert [fault.key for fault in report.faults] == [mistake.key] or mistake.says in report.faults[0].others
     number, _, label = mistake.line.partition(".")
-    assert report.faults[0].line == f"Algorithm {number}, line {label}"
+    assert report.faults[0].line in (f"Algorithm {number}, line {label}", "Algorithm 10, lines 5 and 7")
     assert "layer 2" in report.faults[0].where or not layer
     assert report.agreement < 1e-11
 
 
-@pytest.mark.parametrize("key", ["no-b_o", "act-ReLU", "norm-twice-7", "eps-outside"])
+@pytest.mark.parametrize("key", ["no-b_o", "act-ReLU", "norm-twice", "eps-outside"])
 def test_a_mistake_everywhere_is_one_fault(key):
     """The same mistake in every layer is reported once."""
     report = report_of("gpt", {key: 0})
@@ -217,6 +229,21 @@ def test_one_norm_alone_is_named(key, name, where):
     assert report.agreement < 1e-11
 
 
+@pytest.mark.parametrize(("key", "layer", "says"), [
+    ("whole-norm", 0, "Algorithm 10, lines 5 and 7 and 10, every layer: mean and"),
+    ("norm-twice", 2, "Algorithm 10, lines 5 and 7, layer 2: the norm is applied twice"),
+    ("norm-twice-7", 2, "Algorithm 10, line 7, layer 2: the norm is applied twice"),
+    ("no-norm-10", 0, "Algorithm 10, line 10: the norm is missing"),
+])  # fmt: skip
+@pytest.mark.parametrize("view", [None, LOGITS], ids=["all lines", "logits"])
+def test_a_norm_that_is_wrong_wherever_it_is_called_is_one_fault(view, key, layer, says):
+    """What is wrong in every norm, in those of a layer, or in one, is one fault that says so; lines seen or not."""
+    (fault,) = report_of("gpt", {key: layer}, view).faults
+
+    assert str(fault).startswith(says)
+    assert fault.others == ()
+
+
 @pytest.mark.parametrize("view", [None, LOGITS], ids=["all lines", "logits"])
 @pytest.mark.parametrize("key", ["no-attention", "no-mlp"])
 def test_what_one_layer_leaves_out_is_named(key, view):
@@ -323,6 +350,21 @@ def test_a_wrong_value_inside_a_right_line():
     report = conform(seen, ref, tokens=X)
 
     assert [(fault.key, fault.paths) for fault in report.faults] == [("", (f"{line}:softmax",)), ("", (line,))]
+
+
+@pytest.mark.parametrize(("norm", "reads", "line"), [("ln_1", "attn", "6"), ("ln_2", "mlp", "8")])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_what_a_line_reads_may_not_be_what_is_shown(norm, reads, line, dtype):
+    """A norm's module is right, and what is made of its value before the next line: the mistake is of the norm."""
+    model, table, ref = build(GPT, dtype=dtype)
+    for block in model.blocks:
+        beta = block.get_submodule(norm).bias
+        block.get_submodule(reads).register_forward_pre_hook(lambda _, given, beta=beta: (given[0] - beta,))
+
+    (fault,) = conform(model, ref, tokens=X, table=table, decoding=False).faults
+
+    assert (fault.key, fault.where) == ("no-beta", f"in line {int(line) - 1} of Algorithm 10, every layer")
+    assert f"in what line {line} reads (what is shown of line {int(line) - 1} agrees)" in fault.says
 
 
 def test_an_unknown_difference_is_called_that():

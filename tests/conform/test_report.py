@@ -134,7 +134,7 @@ def test_agreement_is_status_0(capsys):
 @pytest.mark.parametrize(("args", "says"), [
     (["nowhere.py"], "there is no nowhere.py"),
     (["ours", "--against", "nowhere"], "nowhere"),
-    (["ours", "--against", "gtp2"], "take one of paper, gpt2, llama, transformer, bert, marian, t5."),
+    (["ours", "--against", "gtp2"], ". Without a checkpoint, take one of paper, gpt2, llama, transformer,"),
     (["ours", "--tokens", "a"], "'a' is no list of token ids; write them like 15496,11,995"),
     (["ours", "--tokens", "1,,2"], "'1,,2' is no list of token ids"),
     (["ours", "--tokens", "1_0"], "'1_0' is no list of token ids"),

@@ -8,7 +8,7 @@ narrow what can be said: then a mistake is tried on everything since the last va
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.conform.allowance import EXACT
-from transformulary.conform.compared import Comparison, is_line, log_probabilities, matrix
+from transformulary.conform.compared import Comparison, error_of, is_line, log_probabilities, matrix
 from transformulary.conform.description import Base, Heads, describe
 from transformulary.conform.mistakes import KEPT, KNOWN, NAMES, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
@@ -37,6 +37,8 @@ Array = NDArray[Any]
 WORK = 3e10
 #: Mistakes with any number that are tried beside another one, in a line that can be computed by itself.
 FITTED = 8
+#: No mistakes.
+NONE: Mapping[Mistake, int] = {}
 UNTRIED = "not tried, which would take too long; float64 (model.double()) shows it"
 
 
@@ -101,6 +103,7 @@ class Lockstep:
             str, set[bool]
         ] = {}  # "4.6", "4": a line, an algorithm -> whether it ran in a layer, or outside
         within = any("/" in path for path in seen)
+        self._unexplained: set[str] = set()  # lines for which two mistakes were sought, and none found
         self._ours: dict[str, Array] = {}  # line -> our value, where all are made of ours
         self._watch = Watch(self._compare, NAMES, inside=None if within else first_members, keep=KEPT)
         self.model.run(self._watch.algorithms, self.given)
@@ -135,6 +138,8 @@ class Lockstep:
                 self._differs()
             self.findings.append(self._explain(path, matrix(ours), theirs, error, ":" in path))
             known = dict(self.findings[-1].mistakes) or None
+            if known and not self._comparison.gap(path) and not all(acts_at(m, line_at(path)) for m in known):
+                known = None  # what this line reads is another value than the one that was seen
         if self.projection and known is not None and is_line(path) and not self._entered(path):
             self._project(self.projection, path, matrix(ours), theirs, known)
         self._comparison.passed(path)
@@ -160,8 +165,8 @@ class Lockstep:
         changes = {}
         for place in (place for place in places if place[0] not in known):
             value = tried(compute, {**known, **dict([place])})
-            if finite(value) and np.shape(value) == np.shape(ours) and (change := scaled(value) - scaled(right)).any():
-                changes[place] = change.astype(np.float32)
+            if finite(value) and np.shape(value) == np.shape(ours) and error_of(right, value) > EXACT:
+                changes[place] = (scaled(value) - scaled(right)).astype(np.float32)
         of = (changes, scaled(theirs) - scaled(right), scaled(rounded) - scaled(ours))
         if gap:
             projection.pursue(*of)
@@ -195,17 +200,40 @@ class Lockstep:
         elif self.own and (lines := self._gathered(path)):
             found = self._of_several(path, lines, ours, theirs)
         elif inside or (not self.own and (gap or self._entered(path))):
-            levels = (some for l in self._places(path) for some in (self._level(l), self._alone(l, path)))
-            found = self._nonlocal(path, ours, theirs, levels)
+            every = (some for l in self._places(path) for some in (self._level(l), self._alone(l, path)))
+            found = self._nonlocal(path, ours, theirs, every)
             if found and not dict(found.mistakes).items() <= self.adopted.items():
                 self.adopted |= dict(found.mistakes)
                 self._alike[found.mistakes] = found.alike
         else:
             firsts = 12 if len(self.given.x) + len(self.given.z) > FEW[1] else None
-            found = self._search(path, self._again, ours, theirs, [self._level(0)], firsts=firsts, fitted=FITTED)
+            how: dict[str, Any] = {
+                "firsts": firsts,
+                "fitted": FITTED,
+                "instead": lambda: self._read(path, ours, theirs),
+                "early": None if self.own else self._early(path),
+                "two": line_at(path).name not in self._unexplained,
+            }
+            found = self._search(path, self._again, ours, theirs, [self._level(0)], **how)
         if found:
             return Finding(path, error, self.allowed(path), found.mistakes, found.remaining, found.alike, since=gap)
+        if is_line(path) and not gap:
+            self._unexplained.add(line_at(path).name)
         return Finding(path, error, self.allowed(path), about=self._about(path, ours, theirs), since=gap)
+
+    def _read(self, path: str, ours: Array, theirs: Array) -> Explanation | None:
+        """Mistakes of the norm before this line, whose place agrees: the line may read another value than is shown."""
+        line, lines = line_at(path), list(self.model.lines)
+        before = lines[lines.index(line) - 1]
+        if self.own or not is_line(path) or not before.norm:
+            return None
+        shown = before.pattern.replace("[l]", f"[l={parse(path).layer}]")
+        rest = {p: value for p, value in self.seen.items() if p != shown}
+        replay = Replay(path, rest, self.given, self.model.theta, self.model.config, {})
+        of_it = [m for m in (*self.known.mistakes, *self.known.alone) if before.name in (m.within, *m.changes)]
+        says = f"{{}}, in what line {line.label} reads (what is shown of line {before.label} agrees)"
+        acting = [replace(m, says=says.format(m.says)) for m in of_it if acts_at(m, before) and not m.lines]
+        return self._search(path, replay, ours, theirs, [[((m, 0),) for m in acting]], two=False)
 
     def _gathered(self, path: str) -> list[Line]:
         """The lines before this one that it makes one value of, vectors e: a function computes them with it."""
@@ -248,7 +276,7 @@ class Lockstep:
         """Another order of the lines: alone, if that is enough; else with further mistakes in every layer."""
 
         def tried_with(order: Mistake, *levels: list[Mistakes]) -> Iterator[Explanation]:
-            if found := self._nonlocal(path, ours, theirs, levels, (order,), firsts=1):
+            if found := self._nonlocal(path, ours, theirs, levels, (order,), two=False):
                 one = ((order, 0),)
                 yield Explanation(one + found.mistakes, found.remaining, tuple(one + more for more in found.alike))
 
@@ -264,7 +292,7 @@ class Lockstep:
         theirs: Array,
         levels: Iterable[list[Mistakes]],
         order: tuple[Mistake, ...] = (),
-        firsts: int = 4,
+        two: bool = True,
     ) -> Explanation | None:
         """Mistakes since the last value that was seen: what explains the first tokens is tried on all of them."""
         config = self.model.config
@@ -275,21 +303,29 @@ class Lockstep:
                 return known
             ours = usual({})
         x, levels = self.given.x, list(levels)
-        plain = self._causal(path) and not any("/" in p for p in (path, *self.seen))
-
-        def of_first(few: int) -> Replay:
-            first = {p: v if line_at(p).side == "z" else v[:, :few] for p, v in self.seen.items() if np.ndim(v) == 2}
-            return replay(first, self.given.first(few))
-
-        early = of_first(EARLY) if plain and len(x) > 2 * EARLY else None
-        search = partial(self._search, path, firsts=firsts, early=early)
-        for few in (n for n in FEW if plain and n < len(x) / 2):
-            compute = of_first(few)
+        search = partial(self._search, path, two=two, early=self._early(path, self.adopted, order))
+        for few in (n for n in FEW if self._plain(path) and n < len(x) / 2):
             if self._comparison.error(path, ours[:, :few], theirs[:, :few]) > self.allowed(path):
-                first = search(compute, ours[:, :few], theirs[:, :few], levels)
+                first = search(self._of_first(few, path, self.adopted, order), ours[:, :few], theirs[:, :few], levels)
                 levels = [[first.mistakes, *first.alike], *levels] if first else levels
                 break
         return search(replay(self.seen, self.given), ours, theirs, levels)
+
+    def _plain(self, path: str) -> bool:
+        """Whether the first tokens of a value can be computed without the others."""
+        return self._causal(path) and not any("/" in p for p in (path, *self.seen))
+
+    def _early(self, path: str, *more: Any) -> Compute | None:
+        """The value of the first EARLY tokens, if that is cheaper."""
+        cheaper = self._plain(path) and len(self.given.x) > 2 * EARLY
+        return self._of_first(EARLY, path, *more) if cheaper else None
+
+    def _of_first(
+        self, few: int, path: str, adopted: Mapping[Mistake, int] = NONE, order: tuple[Mistake, ...] = ()
+    ) -> Replay:
+        first = {p: v if line_at(p).side == "z" else v[:, :few] for p, v in self.seen.items() if np.ndim(v) == 2}
+        theta, config = self.model.theta, self.model.config
+        return Replay(path, first, self.given.first(few), theta, config, adopted, order)
 
     def _adopted(self, path: str, replay: Replay, theirs: Array) -> Explanation | None:
         """What is known to be wrong, where that explains this value as well: the mistakes that change it."""
@@ -328,12 +364,14 @@ class Lockstep:
 
     def _level(self, layer: int) -> list[Mistakes]:
         """The mistakes of lines that have been computed there; in the layers only: of lines that are outside too."""
-        needed = {0: set(), LAYERS: {True, False}}.get(layer, {True})
+        needed: set[bool] = {0: set(), LAYERS: {True, False}}.get(layer, {True})
         numbered = (m for finding in self.findings for m, _ in finding.mistakes if m.having)
         possible = (
             m
             for m in dict.fromkeys((*self.known.mistakes, *numbered))
-            if any(n in self._run and needed <= self._run[n] for n in m.changes) and not self._contradicted(m)
+            if (ran := [self._run[n] for n in m.changes if n in self._run])
+            and needed <= set().union(*ran)
+            and not self._contradicted(m)
         )
         return [((m, layer),) for m in possible]
 

@@ -15,6 +15,7 @@ from transformulary.oracle.lines import line_at
 from transformulary.oracle.path import parse
 from transformulary.oracle.watch import LAYERS
 from transformulary.oracle.whole import layers_of, number_of
+from transformulary.oracle.whole import lines as lines_of
 from transformulary.paper import Config
 
 #: An error of so many times what rounding may do is clear: then the same mistake in other layers would show.
@@ -130,7 +131,7 @@ def _instead(mistake: Mistake, f: Finding) -> set[str]:
 def _known(entries: list[tuple[Mistake, Finding, int]], c: Config) -> Fault:
     mistake, findings = entries[0][0], [finding for _, finding, _ in entries]
     places = [_place(entry, mistake) for entry in entries]
-    head = _head(mistake, {label for label, _ in places})
+    head = _head(mistake, {label for label, _ in places} - {""} or _possible(mistake, places, c))
     if mistake.lines:
         places = [("", layer) for _, layer in places]
     where = _seen_in(places, _layers(findings, c), number_of(c))
@@ -154,6 +155,12 @@ def _head(mistake: Mistake, seen: Collection[str] = ()) -> str:
     number, _, label = mistake.line.partition(".")
     every = [line.partition(".")[2] for line in mistake.lines]
     return f"Algorithm {number}, {_lines([label for label in every if label in seen] or every or [label])}"
+
+
+def _possible(mistake: Mistake, places: Sequence[tuple[str, int]], c: Config) -> set[str]:
+    """The labels of the lines of a mistake that this model has, in those layers."""
+    outside = any(layer in (0, OUTSIDE) for _, layer in places)
+    return {line.label for line in lines_of(c) if line.name in mistake.lines and (outside or line.layers)}
 
 
 def _layers(findings: Sequence[Finding], c: Config) -> int:

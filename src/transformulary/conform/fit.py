@@ -37,6 +37,13 @@ def fit(
     return number if _size(wanted - change(number)) < LEFT * _size(wanted) else None
 
 
+def nearest_whole(change: Callable[[float], Array], wanted: Array, most: int) -> float | None:
+    """The same for a number that counts, below `most`; all are tried."""
+    left = {float(n): _size(wanted - change(n)) for n in range(1, most)}
+    number = min(left, key=left.__getitem__, default=0.0)
+    return number if left and left[number] < LEFT * _size(wanted) else None
+
+
 def shorter(number: float) -> Iterator[float]:
     """The number with 1, 2, 3, ... digits, and at last itself."""
     yield from dict.fromkeys([*(float(f"{number:.{digits}g}") for digits in range(1, 13)), number])

@@ -114,7 +114,8 @@ def reference(against: Any, seed: int = 0) -> Reference:
     except CheckpointError as error:
         if Path(against).exists():
             raise
-        raise CheckpointError(f"{error} Without a checkpoint, take one of {', '.join(PRESETS)}.") from None
+        more = f"Without a checkpoint, take one of {', '.join(PRESETS)}."
+        raise CheckpointError(f"{str(error).rstrip('.')}. {more}") from None
     described = describe(source)
     config, (_, array) = described.config, theta_source(source)
     theta = theta_with(config, array, described.gives)

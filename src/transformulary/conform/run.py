@@ -218,6 +218,10 @@ def _of_another_order(c: Candidate, ref: Reference, x: Read, findings: Sequence[
     last, order = ref.whole.output, KNOWN[number_of(ref.config)].order
     if c.own or last not in c.seen or alone or all(finding.mistakes for finding in findings):
         return []
+    differ = {line_at(finding.path).name for finding in findings}
+    agree = {line_at(path).name for path in c.seen if is_line(path)} - differ
+    if all(mistake.line in agree for mistake in order):
+        return []
     output = replace(c, seen={last: c.seen[last]})
     run = Lockstep(output.seen, ref.config, x, ref.theta, AllowedHere(output, ref, x), order=True)
     found = [finding for finding in run.findings if any(mistake in order for mistake, _ in finding.mistakes)]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from transformulary.conform.allowance import EXACT
 from transformulary.conform.compared import log_probabilities
-from transformulary.conform.fit import fit, shorter
+from transformulary.conform.fit import fit, nearest_whole, shorter
 from transformulary.conform.mistakes import Mistake
 from transformulary.errors import AlgorithmError
 
@@ -69,6 +69,8 @@ class Search:
     firsts   of the mistakes that do best alone, so many have every other one tried beside them; None: all
     fitted   of the mistakes with a number, so many are sought with any number beside another mistake
     early    the value of the first EARLY tokens with some mistakes, if that is cheaper
+    instead  another explanation, which is asked for before two mistakes are
+    two      whether two mistakes are sought
     """
 
     compute: Compute
@@ -81,6 +83,8 @@ class Search:
     firsts: int | None = 4
     fitted: int = 0
     early: Compute | None = None
+    instead: Callable[[], Explanation | None] = lambda: None
+    two: bool = True
     _beginnings: dict[Place, Array] = field(default_factory=dict)
     _causal: dict[Place, bool] = field(default_factory=dict)
     _tried: list[tuple[float, Mistakes]] = field(default_factory=list)
@@ -102,7 +106,7 @@ class Search:
         found = self._best()
         if found is None or (found.remaining > EXACT and any(mistake.having for mistake, _ in found.mistakes)):
             found = self._numbered(singles)
-        found = found or self._pair(singles)
+        found = found or self.instead() or (self._pair(singles) if self.two else None)
         return found or (self._numbered_pair(singles) if self.fitted and self.bound < FINE else None)
 
     @property
@@ -202,7 +206,12 @@ class Search:
         wanted, tokens = self._change(self.theirs) - without, self.ours.shape[-1]
         parts = [len(wanted) * few // tokens for few in (*FEW, tokens) if few <= tokens]
         changes = [(number, change - without) for number, change in known]
-        number = fit(lambda n: self._changed(mistakes(n)) - without, wanted, changes, parts)
+
+        def change(number: float) -> Array:
+            return self._changed(mistakes(number)) - without
+
+        counts = family[0](1).whole
+        number = nearest_whole(change, wanted, tokens) if counts else fit(change, wanted, changes, parts)
         if number is None:
             return
         value = tried(self.compute, dict(mistakes(number)))

@@ -13,6 +13,7 @@ from transformulary.errors import AlgorithmError
 from transformulary.oracle.notation import Array
 from transformulary.oracle.precision import rounded
 from transformulary.oracle.theta import Theta
+from transformulary.paper import Causal, Local
 
 
 def transposed(W: Theta, name: str) -> Theta:
@@ -56,6 +57,39 @@ def interleaved_heads(W: Theta) -> Theta:
     return _with(W, **out)
 
 
+def by_head(W: Theta) -> Theta:
+    """A fused matrix that has all queries first, read head by head: a group's queries, its key, its value."""
+    return _dealt(W, list(np.argsort(_grouped(W))))
+
+
+def by_kind(W: Theta) -> Theta:
+    """A fused matrix that lies head by head, read as all queries, all keys, all values."""
+    return _dealt(W, _grouped(W))
+
+
+def _grouped(W: Theta) -> list[int]:
+    """The queries, keys and values of all heads, numbered one after the other, in the order of the groups."""
+    H, H_kv = len(W.W_q), len(W.W_k)
+    group = H // H_kv
+    return [n for g in range(H_kv) for n in (*range(g * group, (g + 1) * group), H + g, H + H_kv + g)]
+
+
+def _dealt(W: Theta, order: list[int]) -> Theta:
+    """The bundle whose queries, keys and values are those of other places, by their numbers."""
+    H, H_kv = len(W.W_q), len(W.W_k)
+    out: dict[str, Any] = {}
+    for kind in "Wb":
+        parts = [vars(W)[f"{kind}_{q}"] for q in "qkv"]
+        if not all(isinstance(part, list) for part in parts):
+            continue
+        heads = [head for part in parts for head in part]
+        if len({np.shape(head) for head in heads}) > 1:
+            raise AlgorithmError("queries, keys and values have other numbers of rows.")
+        dealt = [heads[n] for n in order]
+        out |= {f"{kind}_q": dealt[:H], f"{kind}_k": dealt[H : H + H_kv], f"{kind}_v": dealt[H + H_kv :]}
+    return _with(W, **out)
+
+
 def among_heads(W_qkv: Theta, W: Theta, h: int, h_kv: int) -> Theta:
     """The bundle of a head that knows the parameters of all heads, for `unsplit`."""
     return _with(W_qkv, whole=W, head={"q": h, "k": h_kv, "v": h_kv})
@@ -83,6 +117,13 @@ def softmax_or_nan(A: Array) -> Array:
     """softmax, and no number where a column is all minus infinity."""
     E = np.exp(A - A.max(0))
     return np.asarray(E / E.sum(0))
+
+
+def softmax_plus_1(A: Array) -> Array:
+    """exp / (1 + sum of exp): weights that may all be small."""
+    most = np.maximum(A.max(0), 0)
+    E = np.exp(A - most)
+    return np.asarray(E / (np.exp(-most) + E.sum(0)))
 
 
 def whole_norm(X: Array, gamma: Array, beta: Array, c: Any) -> Array:
@@ -139,6 +180,13 @@ def wider(mask: Any, by: int) -> Any:
     """A window that is wider (or narrower) by some tokens; other masks as they are."""
     width = getattr(mask, "width", None)
     return mask if width is None else type(mask)(max(1, width + by))
+
+
+def windowed(mask: Any, width: float) -> Any:
+    """A window of some tokens, in place of a causal mask or of another window."""
+    if not isinstance(mask, Causal | Local):
+        raise AlgorithmError(f"{mask} is no causal mask.")
+    return Local(int(width))
 
 
 def in_pairs(q: Array) -> Array:

@@ -29,7 +29,8 @@ SCORES = (
     *numbered("4.5", "mask-unscaled", "masked scores become -NUMBER before they are divided by sqrt(d_attn), which is not small enough", "-inf", "-NUMBER", numbers=(10, 50,)),
     mistake("4.5", "mask-strict-finite", "the mask leaves out the token itself, and the first token attends to all alike", "where(Mask(t_z, t_x), S, -inf)", "where(Mask(t_z, t_x) & (t_z != t_x), S, -1e9)"),
     mistake("4.6", "mask-strict-nan", "the mask leaves out the token itself, so that the first token is no number", f"softmax({SCALED})", f"softmax_or_nan(where(Mask(t_z, t_x) & (t_z != t_x), {SCALED}, -inf))"),
-    mistake("4.5", "mask-added", "-10000 is added to masked scores, and the scores are that large", "-inf", "S - 10000.0"),
+    *numbered("4.5", "mask-added", "NUMBER is subtracted from masked scores, which is not enough", "-inf", "S - NUMBER * SCALE[c.scale](d_attn)", numbers=(10, 100, 10000)),
+    mistake("4.6", "softmax-plus-1", "1 is added to the sum below softmax, so weights do not sum to 1", f"softmax({SCALED})", f"softmax_plus_1({SCALED})"),
 )  # fmt: skip
 
 PROJECTIONS = (
@@ -50,6 +51,8 @@ PROJECTIONS = (
     mistake("5.1", "heads-interleaved", "heads take every H-th row of the projections instead of a block of rows", "W_qkv(W,", "W_qkv(interleaved_heads(W),"),
     mistake("5.1", "heads-unsplit", "queries, keys and values are split into heads without putting the heads before the tokens", *UNSPLIT[1:]),
     mistake("5.1", "heads-unsplit-unmerged", "the heads are neither put before the tokens where they are split nor behind them where they are joined", *UNSPLIT[1:], "5.3", "rows(Y)", "unmerged(Y)"),
+    mistake("5.1", "qkv-by-head", "the fused matrix of queries, keys and values is read head by head (of each group: queries, key, value), and these weights have all queries first, then all keys, then all values", "W_qkv(W,", "W_qkv(by_head(W),"),
+    mistake("5.1", "qkv-by-kind", "the fused matrix of queries, keys and values is read as all queries, all keys, all values, and these weights lie head by head (of each group: queries, key, value)", "W_qkv(W,", "W_qkv(by_kind(W),"),
     mistake("5.1", "groups-by-remainder", "query head h uses key/value head h mod H_kv instead of its block's", "h // (H // H_kv)", "h % H_kv"),
     mistake("5.3", "heads-not-merged", "heads are not put behind the tokens before they are joined", "rows(Y)", "unmerged(Y)"),
     mistake("5.3", "heads-merged-interleaved", "heads are joined number by number instead of one below the other", "rows(Y)", "by_number(Y)"),
@@ -62,11 +65,19 @@ PROJECTIONS = (
 )  # fmt: skip
 
 
+_TURNED = "cos({angle}) - q[i + d_attn // 2] * sin({angle})", "cos({angle}) + q[i] * sin({angle})"
+_FIRST, _SECOND = (part.format(angle="omega[i] * ell") for part in _TURNED)
+_FIRST_LATER, _SECOND_LATER = (part.format(angle="omega[i] * (ell + NUMBER)") for part in _TURNED)
+
+#: What is wrong in both, queries and keys, stands before what is wrong in one of them.
 ROTATION = (
+    mistake("4r.4", "rope-missing", "neither queries nor keys are rotated", "stacked(a, b)", "q"),
+    *numbered("4r.2", "rope-from", "positions of the rotation are counted NUMBER too high (the same for queries and keys: attention, which compares them, does not see it)", _FIRST, _FIRST_LATER, "4r.3", _SECOND, _SECOND_LATER, numbers=(1, 2)),
     mistake("4r.4", "rope-neighbours", "neighbouring numbers are rotated together, and these weights pair halves", "stacked(a, b)", "c.attention_factor * neighbours(q, omega, ell)"),
     mistake("4.3a", "rope-rows", "the rows of W_q and W_k are in the order for a rotation of neighbours, and halves are rotated", "rotate(Q[:, t],", "rotate(in_pairs(Q[:, t]),", "4.3b", "rotate(K[:, t],", "rotate(in_pairs(K[:, t]),"),
     *numbered("4r.1", "rope-base", "the base of the rotation is NUMBER", "c.base **", "NUMBER **", numbers=(10000, 500000, 1000000,), right="base"),
     *numbered("4r.1", "rope-slower", "positions of the rotation are divided by NUMBER", "c.base **", "1 / NUMBER * c.base **", numbers=(4,)),
+    mistake("4r.1", "rope-exponent", "the exponent of the frequencies is i / d_attn instead of 2 i / d_attn", "(-2 * i / d_attn)", "(-i / d_attn)"),
     mistake("4r.1", "rope-d_e", "frequencies are spread over d_e instead of d_attn", "/ d_attn)", "/ c.d_e)"),
     mistake("4r.2", "rope-backwards", "the rotation goes the other way round", ") - q[", ") + q[", "4r.3", ") + q[", ") - q["),
     mistake("4.3a", "rope-not-on-q", "queries are not rotated", "rotate(Q[:, t], t, ell_z, c)", "Q[:, t]"),
@@ -106,6 +117,7 @@ NORM_FORMULA = (
     mistake("6r.3", "rms-no-gamma", "the scale gamma is missing", "* gamma", "* 1"),
     mistake("6r.3", "rms-gamma-plus-1", "the scale is 1 + gamma", "* gamma", "* (1 + gamma)"),
     mistake("6r.3", "layer-norm-for-rms", "layer norm instead of RMSnorm: the mean is removed", "e / sqrt(v", "(e - sum(e) / d_e) / sqrt(v", "6r.2", "e[i] ** 2", "(e[i] - sum(e) / d_e) ** 2"),
+    mistake("6r.2", "rms-sum", "the squares are summed instead of averaged (the L2 norm)", " / d_e", ""),
     mistake("6r.2", "rms-sample-variance", "the mean of the squares divides by d_e - 1 instead of d_e", "/ d_e", "/ (d_e - 1)"),
     mistake("6r.3", "rms-in-half", "the norm is computed in half precision", "e / sqrt(v + c.eps)", "half(half(e) / half(sqrt(v + c.eps)))"),
 )  # fmt: skip

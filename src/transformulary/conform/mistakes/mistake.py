@@ -20,7 +20,7 @@ class Mistake(Variant):
 
     Some have a number: the table holds those with common numbers, and `having` makes the one with any other.
     `right` is what the model's configuration calls that number, if it does.  `lines`: it is the same mistake, by itself,
-    in each of several lines of the whole algorithm.
+    in each of several lines of the whole algorithm.  `whole`: the number counts tokens.
     """
 
     says: str = ""
@@ -28,6 +28,7 @@ class Mistake(Variant):
     lines: tuple[str, ...] = ()
     number: float = 0.0
     right: str = ""
+    whole: bool = False
     having: Callable[[float], Mistake] | None = field(default=None, compare=False)
 
     @property
@@ -55,15 +56,19 @@ def mistake(line: str, key: str, says: str, *changes: str) -> Mistake:
 
 
 def numbered(
-    line: str, key: str, says: str, *changes: str, numbers: tuple[float, ...], right: str = "", within: str = ""
+    line: str, key: str, says: str, *changes: str, numbers: tuple[float, ...], at: str = "", **more: Any
 ) -> tuple[Mistake, ...]:
-    """A mistake with each of some numbers, which stand where `says` and new parts have NUMBER; `right` as in `Mistake`."""
+    """A mistake with each of some numbers, which stand where `says` and new parts have NUMBER.
+
+    at    the line where a reader should look, if that is another
+    more  `right` and `whole`, as in `Mistake`
+    """
 
     def having(number: float) -> Mistake:
         shown, exact = f"{number:.12g}", repr(float(number))
         filled = (change.replace("NUMBER", exact) for change in changes)
         of = mistake(line, f"{key}-{shown}", says.replace("NUMBER", shown), *filled)
-        return replace(of, number=number, having=having, right=right, within=within)
+        return replace(of, number=number, having=having, line=at or line, **more)
 
     return tuple(map(having, numbers))
 

@@ -67,15 +67,19 @@ def embedding(*places: Where, formulas: bool = True) -> tuple[Mistake, ...]:
     return _filled(places, (*_EMBEDDING, *(_SCALED if formulas else ())))
 
 
-def norm(line: str, gamma: str, beta: str, X: str = "X", ell: str = "ell") -> tuple[Mistake, ...]:
-    """Of a line that norms: a norm that is missing or of the wrong numbers."""
+def normed_at(line: str, k: str, X: str = "X", ell: str = "ell") -> Where:
+    """A line that norms a stream, with parameters whose names end so: "_1[l]"."""
+    return place(line, X=X, ell=ell, gamma=f"theta.gamma{k}", beta=f"theta.beta{k}")
+
+
+def norm(*places: Where, mark: str = "") -> tuple[Mistake, ...]:
+    """Of lines that norm: a norm that is missing or of the wrong numbers; `mark`: "-{label}" if other lines norm too."""
     of = "({X}, {gamma}, {beta}, c)"
-    here = place(line, X=X, ell=ell, gamma=gamma, beta=beta)
-    return _filled([here], (
-        ("no-norm-{label}", "the norm is missing", NORMED, "{X}"),
-        ("whole-norm-{label}", "mean and variance are of all tokens together", NORMED, f"whole_norm{of}"),
-        ("norm-over-tokens-{label}", "each coordinate is normalised over the tokens", NORMED, f"norm_over_tokens{of}"),
-        ("norm-twice-{label}", "the norm is applied twice", "NORM[c.norm]({X}[:, t],", "NORM[c.norm](NORM[c.norm]({X}[:, t], {gamma}, {beta}, c),"),
+    return _filled(places, (
+        ("no-norm" + mark, "the norm is missing", NORMED, "{X}"),
+        ("whole-norm" + mark, "mean and variance are of all tokens together", NORMED, f"whole_norm{of}"),
+        ("norm-over-tokens" + mark, "each coordinate is normalised over the tokens", NORMED, f"norm_over_tokens{of}"),
+        ("norm-twice" + mark, "the norm is applied twice", "NORM[c.norm]({X}[:, t],", "NORM[c.norm](NORM[c.norm]({X}[:, t], {gamma}, {beta}, c),"),
     ))  # fmt: skip
 
 
@@ -95,6 +99,7 @@ def attention(here: Where, pre: bool = True, mark: str = "") -> tuple[Mistake, .
     """Of a line that attends; X, read, asked, call.  pre: it reads a norm of X; `mark`: "-{label}" if other lines do too."""
     return _filled([here], (
         ("no-residual-{label}", "the residual connection around attention is missing", "{X} + MHAttention", "MHAttention"),
+        ("residual-twice-{label}", "what attention reads is added beside {X}", "{X} + MHAttention", "{X} + {read} + MHAttention"),
         ("no-attention" + mark, "the attention is left out", "{call}", "0 * {X}"),
         *((
             ("residual-overwritten-{label}", "attention is added to the normed {X}, which overwrites the residual stream", "{X} + MHAttention", "{read} + MHAttention"),
@@ -162,7 +167,10 @@ _MLP_PRE = (
     ("mlp-on-X", "the MLP reads {X} instead of its norm", "theta.W_{two}[l] @ ACTIVATION[c.activation](theta.W_{one}[l] @ {read}", "theta.W_{two}[l] @ ACTIVATION[c.activation](theta.W_{one}[l] @ {X}"),
     ("gated-mlp-on-X", "the MLP reads {X} instead of its norm", f"{_FIRST}) * (theta.W_{{gate}}[l] @ {{read}}", "theta.W_{one}[l] @ {X} + theta.b_{one}[l][:, None]) * (theta.W_{gate}[l] @ {X}"),
 )  # fmt: skip
+_PLAIN, _B2 = f"{ACT}{_FIRST})", " + theta.b_{two}[l][:, None]"
 _MLP = (
+    ("act-after", "the activation stands behind W_{two}, not before it", f"theta.W_{{two}}[l] @ {_PLAIN}{_B2}", f"{ACT}theta.W_{{two}}[l] @ ({_FIRST}){_B2})"),
+    ("act-twice", "the activation stands behind W_{two} too", f"theta.W_{{two}}[l] @ {_PLAIN}{_B2}", f"{ACT}theta.W_{{two}}[l] @ {_PLAIN}{_B2})"),
     ("gate-up-swapped", "the gate W_{one} and W_{gate} are swapped", f"({ACT}{_FIRST}) * ({_GATE}))", f"(({_FIRST}) * {ACT}{_GATE}))"),
     ("no-gate", "the gate is missing", f" * ({_GATE})", ""),
     ("no-b_mlp1", "the bias b_{one} is missing", "+ theta.b_{one}[l][:, None]", "+ 0"),
@@ -172,6 +180,12 @@ _MLP = (
 )  # fmt: skip
 _OVERWRITTEN = (("residual-overwritten-{label}", "the MLP is added to the normed {X}, which overwrites the residual stream", "{X} + theta.W_{two}", "{read} + theta.W_{two}"),)  # fmt: skip
 _SUM = (
+    (
+        "residual-twice-{label}",
+        "what the MLP reads is added beside {X}",
+        "{X} + theta.W_{two}",
+        "{X} + {read} + theta.W_{two}",
+    ),
     (
         "no-residual-{label}",
         "the residual connection around the MLP is missing",
