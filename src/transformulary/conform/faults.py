@@ -142,7 +142,7 @@ def _known(entries: list[tuple[Mistake, Finding, int]], c: Config) -> Fault:
     says = mistake.says
     if mistake.right:
         says += f"; it should be {getattr(c, mistake.right):.12g}"
-    if mistake.having and remaining > EXACT:
+    if mistake.having and remaining > EXACT and not mistake.whole:
         says += ROUGHLY
     return Fault(
         mistake.key, head, where, says, max(f.error for f in findings),
