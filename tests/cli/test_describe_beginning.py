@@ -64,7 +64,12 @@ def _flat(name, shape):
     return [(name, (shape, count))] if isinstance(shape, str) else [p for one in shape.items() for p in _flat(*one)]
 
 
-@pytest.mark.parametrize("changes", BEGINNINGS, ids=str)
+def called(changes):
+    """A name for a test, in which sets have an order."""
+    return str({name: sorted(value) if isinstance(value, frozenset) else value for name, value in changes.items()})
+
+
+@pytest.mark.parametrize("changes", BEGINNINGS, ids=called)
 def test_the_beginning_drawn_as_said(changes, run):
     """Whatever a decoder chooses, drawing as the page says gives the parameters of its beginning to the digit."""
     config = DTransformerConfig(**SMALL | changes)
