@@ -1,5 +1,6 @@
 """Writes the site: python -m website [FOLDER], build/site unless given."""
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from website.build import build
 
 def main(words: list[str]) -> int:
     """Write the site; returns the exit status."""
-    folder = Path(words[0]) if words else ROOT / "build/site"
+    parser = argparse.ArgumentParser(prog="python -m website", description="Writes the site.")
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "build/site", help="default: build/site")
+    folder = parser.parse_args(words).folder
     try:
         check_file(folder / "index.html")
         files = build(folder)

@@ -83,7 +83,7 @@ CHOICES = {
     ("9", "3a"): "embedding_norm=True",
     ("10", "3a"): "embedding_norm=True",
     **{(number, label): "N_steps=2" for number in ("11", "12", "13") for label in ("0a", "1a", "1b")},
-    **{(number, "0b"): 'N_steps=2, optimiser="momentum"' for number in ("11", "12", "13")},
+    **{(number, "0b"): 'N_steps=2, optimiser="adamw"' for number in ("11", "12", "13")},
     **{(number, "7a"): 'N_steps=2, loss="tokens"' for number in ("11", "13")},
     **{(number, "7b"): 'N_steps=2, optimiser="momentum"' for number in ("11", "13")},
     ("12", "1c"): 'N_steps=2, loss="tokens"',

@@ -1,6 +1,6 @@
 """transformulary vectors write OUT: golden vectors, from which a program in any language learns whether it is right
 
-OUT becomes a folder with index.json and one safetensors file for every case of Algorithms 1-7, 10 and 14: inputs,
+OUT becomes a folder with index.json and one safetensors file for every case of Algorithms 1-10, 14 and 15: inputs,
 parameters, every value of every line, and the error that rounding allows.  docs/porting.md says how to use them.
 """
 

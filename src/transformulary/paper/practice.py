@@ -9,10 +9,13 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from sys import float_info
 from typing import Any, TypeVar
 
 from transformulary.errors import ConfigError
 
+#: What is at most 1.
+PARTS = ("alpha", "p_drop", "beta_m", "beta_v")
 #: slot -> the values it may have; the first is the paper's.
 PRACTICES: dict[str, tuple[str, ...]] = {
     "optimiser": ("sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"),
@@ -92,10 +95,12 @@ class Training:
         needs = {f.name for f in fields(self)} - {"masking", "special"}
         if not self.N_steps and any(getattr(self, name) != getattr(type(self), name) for name in needs):
             raise ConfigError("without N_steps training is the paper's, and nothing else of it can be chosen.")
-        if min(self.N_batch, self.N_acc) < 1 or self.N_steps < 0:
-            raise ConfigError(
-                f"N_steps = {self.N_steps}, N_batch = {self.N_batch}, N_acc = {self.N_acc}: there are no such numbers."
-            )
+        for f in fields(self):
+            value, most = getattr(self, f.name), 1 if f.name in PARTS else float_info.max
+            least = 1 if f.name in ("N_batch", "N_acc") else 0
+            if isinstance(value, int | float) and not least <= value <= most:
+                outside = f"is outside [{least}, 1]" if most == 1 else f"must be {least} or more, and finite"
+                raise ConfigError(f"{f.name} = {value} {outside}.")
 
     @property
     def decoupled(self) -> bool:
@@ -144,6 +149,9 @@ class Inference:
     top_p: float | int = 1.0
     stop: tuple[int, ...] = ()
     limit: bool = False
+
+    def __post_init__(self) -> None:
+        Filters(top_k=self.top_k, top_p=self.top_p)  # raises ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,7 +126,7 @@ d_mlp       d_{\r{mlp}}                =      N                width of the hidd
 d_f         d_f                        =      N                width of the final projection of Algorithm 9
 q           \b{q}                      =      d_attn           query of one token
 k           \b{k}                      =      d_attn           key of one token
-alpha       \alpha                     α      [0,1]            share of attention that one token gets
+alpha       \alpha                     α      [0,1]            share of attention that one token gets; label smoothing
 Q           \b{Q}                      =      d_attn x ell_x   queries, one token a column
 K           \b{K}                      =      d_attn x ell_z   keys, one token a column
 V           \b{V}                      =      d_out x ell_z    values, one token a column
@@ -210,8 +210,8 @@ b_pool           \b{b}_{\r{pool}}      =    d_e             its bias
 W_c              \b{W}_c               =    N_C x d_e       makes scores of classes of it
 b_c              \b{b}_c               =    N_C             its bias
 u                \b{u}                 =    d_attn          added to a query that meets a key (relative positions)
-v                \b{v}                 =    d_attn          added to a query that meets a distance (the same)
-W_r              \b{W}_r               =    d_attn x d_e    makes a key of a distance (the same)
+v                \b{v}                 =    d_attn          added to a query that meets a distance (relative positions)
+W_r              \b{W}_r               =    d_attn x d_e    makes a key of a distance (relative positions)
 B                \b{B}                 =    32              added to a score, by bucket of distance (bucketed positions)
 omega            \b{\omega}            ω    -               rotary angles per token; an optimiser's memory
 H_kv             H_{\r{kv}}            =    [H]             heads of keys and values; H_kv = H is the paper
@@ -252,7 +252,7 @@ N_tokens       N_{\r{tokens}}           =         N         how many tokens the 
 N_warmup       N_{\r{warmup}}           =         N         steps in which the rate rises to its peak
 N_total        N_{\r{total}}            =         N         the step after which the rate is at its floor
 T_total        T_{\r{total}}            =         (0,oo)    the seconds after which it is, for a rate by the clock
-eta_floor      \eta_{\r{floor}}         η_floor   [0,1]     the lowest rate, as a fraction of the peak
+eta_floor      \eta_{\r{floor}}         η_floor   [0,oo)    the lowest rate, as a fraction of the peak
 eta_embedding  \eta_{\r{embedding}}     η_embedding  (0,oo)    rate of the embeddings, as a multiple of the others'
 beta_m         \beta_m                  β_m       [0,1]     how much is kept of the mean of the gradient
 beta_v         \beta_v                  β_v       [0,1]     how much is kept of the mean of its square
