@@ -235,7 +235,7 @@ class Attention(nn.Module):
         if has("mask-after-softmax"):
             return scores.softmax(-1).masked_fill(~keep, 0)
         if added := self.number("mask-added"):
-            return (scores - added * ~keep).softmax(-1)
+            return scores.where(keep, scores - added).softmax(-1)
         if has("softmax-plus-1"):
             e = scores.masked_fill(~keep, -torch.inf).exp()
             return e / (1 + e.sum(-1, keepdim=True))
