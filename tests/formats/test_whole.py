@@ -39,11 +39,11 @@ def rewrite(folder, change):
 def test_our_own_format_has_every_key(native, key):
     """A key of our own format that is missing or null is an error that names it: no default stands in for it."""
     rewrite(native, lambda content: content.update({key: None}))
-    with pytest.raises(CheckpointError, match=f"{key} is null"):
+    with pytest.raises(CheckpointError, match=rf"missing or null: {key}\."):
         load(native)
 
     rewrite(native, lambda content: content.pop(key))
-    with pytest.raises(CheckpointError, match=f"{key} is missing"):
+    with pytest.raises(CheckpointError, match=rf"missing or null: {key}\."):
         load(native)
 
 
