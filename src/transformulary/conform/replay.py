@@ -109,10 +109,18 @@ class Replay:
         if path == self.path:
             raise Stop(value)
         if path in self.seen:
-            value = list(self.seen[path].T) if isinstance(value, list) else self.seen[path]
+            theirs = list(self.seen[path].T) if isinstance(value, list) else self.seen[path]
+            if _shape(value) != _shape(theirs):
+                raise AlgorithmError(f"{path} has another shape with these mistakes than what was seen.")
+            value = theirs
         if is_line(path) and "t=" not in path:
             self._kept[path] = value
         return value
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    """That of an array; of vectors: how many, and theirs."""
+    return (len(value), *np.shape(value[0])) if isinstance(value, list) else np.shape(value)
 
 
 def _touched(path: str, on: Mapping[Mistake, int]) -> bool:
