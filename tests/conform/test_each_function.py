@@ -110,3 +110,16 @@ def test_a_mistake_of_queries_and_keys_alike_is_one(rotate, key):
 
     assert [fault.key for fault in report.faults] == [key]
     assert {path.rpartition(".")[2] for path in report.faults[0].paths} == {"3a", "3b"}
+
+
+def test_positions_too_high_beside_another_mistake():
+    """That both are turned too far is named beside neighbours that are turned together, and nothing else is."""
+
+    def rotate(X):
+        a_above_b = turned(np.concatenate([X[:, ::2], X[:, 1::2]], 1), 1)
+        return np.stack(np.split(a_above_b, 2, 1), -1).reshape(X.shape)
+
+    report = conform({"rotate": rotate}, right("llama"), tokens=X.x)
+
+    assert {fault.key for fault in report.faults} == {"rope-from-1", "rope-neighbours"}
+    assert len(report.faults) == 2

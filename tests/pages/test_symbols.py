@@ -7,7 +7,7 @@ from website import algorithms, models, symbols
 
 from transformulary.cli import main
 from transformulary.oracle.source import read
-from transformulary.paper import SYMBOLS, called
+from transformulary.paper import SYMBOLS, DTransformerConfig, called
 from transformulary.paper.presets import presets
 from transformulary.pseudocode import describe, numbers, render, text
 from transformulary.pseudocode.definitions import DEFINITIONS
@@ -22,6 +22,8 @@ def pages():
     yield from (render(number).what for number in numbers())
     yield from (tuple(algorithms.practised(number)) for number in numbers())
     yield from (describe(one).what for one in presets().values())
+    yarn = {"positions": "rotary", "frequencies": "yarn", "factor": 2.0, "ell_train": 4}
+    yield describe(DTransformerConfig(N_V=3, ell_max=8, L=1, H=1, d_e=4, d_mlp=4, **yarn)).what
 
 
 def test_every_printed_symbol_is_known():

@@ -276,6 +276,8 @@ pi         \pi                 π   R                the circle's number
 A          \b{A}               =   -                any matrix
 a          a                   =   -                a number, or a row of them, of no fixed meaning
 b          b                   =   -                another of no fixed meaning
+i_fast     i_{\r{fast}}        i_fast  -            yarn: the pair that turns beta_fast times in ell_train tokens
+i_slow     i_{\r{slow}}        i_slow  -            yarn: the pair that turns beta_slow times in ell_train tokens
 r          \b{r}               =   d_e              vector that stands for a distance (relative positions)
 s          \b{s}               =   -                segment of each token (BERT), line 2a of Algorithm 9
 delta      \delta              δ   -                a distance: how many tokens back

@@ -65,11 +65,10 @@ PROJECTIONS = (
 )  # fmt: skip
 
 
-_Q_TURNED, _K_TURNED = "rotate(Q[:, t], t,", "rotate(K[:, t], t,"
 #: What is wrong in both, queries and keys, stands before what is wrong in one of them.
 ROTATION = (
     mistake("4r.4", "rope-missing", "neither queries nor keys are rotated", "stacked(a, b)", "q"),
-    *numbered("4.3a", "rope-from", "positions of the rotation are counted NUMBER too high (the same for queries and keys: attention, which compares them, does not see it)", _Q_TURNED, f"{_Q_TURNED[:-1]} + NUMBER,", "4.3b", _K_TURNED, f"{_K_TURNED[:-1]} + NUMBER,", numbers=(1, 2)),
+    *numbered("4.3a", "rope-from", "positions of the rotation are counted NUMBER too high (the same for queries and keys: attention, which compares them, does not see it)", "rotate(Q[:, t], t,", "rotate(Q[:, t], t + NUMBER,", "4.3b", "rotate(K[:, t], t,", "rotate(K[:, t], t + NUMBER,", numbers=(1, 2)),
     mistake("4r.4", "rope-neighbours", "neighbouring numbers are rotated together, and these weights pair halves", "stacked(a, b)", "c.attention_factor * neighbours(q, omega, ell)"),
     mistake("4.3a", "rope-rows", "the rows of W_q and W_k are in the order for a rotation of neighbours, and halves are rotated", "rotate(Q[:, t],", "rotate(in_pairs(Q[:, t]),", "4.3b", "rotate(K[:, t],", "rotate(in_pairs(K[:, t]),"),
     *numbered("4r.1", "rope-base", "the base of the rotation is NUMBER", "c.base **", "NUMBER **", numbers=(10000, 500000, 1000000,), right="base"),
