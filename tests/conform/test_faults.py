@@ -105,7 +105,8 @@ def test_a_mistake_is_named(mistake):
 
     assert [fault.key for fault in report.faults] == [mistake.key] or mistake.says in report.faults[0].others
     number, _, label = mistake.line.partition(".")
-    assert report.faults[0].line in (f"Algorithm {number}, line {label}", "Algorithm 10, lines 5 and 7")
+    lines = "lines 5 and 7" if mistake.lines else f"line {label}"
+    assert report.faults[0].line == f"Algorithm {number}, {lines}"
     assert "layer 2" in report.faults[0].where or not layer
     assert report.agreement < 1e-11
 
