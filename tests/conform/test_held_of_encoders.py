@@ -11,6 +11,7 @@ from torch import nn
 import huggingface as hf
 from conform.ordinary_encoders import BERT, LOGITS, SEQ2SEQ, T5, Block, build
 from conform.test_faults_of_encoders import SEGMENTS, X, Z
+from conform.test_held import exchange as parameters
 from conform.test_no_false_alarm_of_encoders import BERT as BERT_OF_TRANSFORMERS
 from conform.test_no_false_alarm_of_encoders import MARIAN, MODELS
 from transformulary.conform import conform
@@ -37,17 +38,6 @@ def exchange(*pairs):
 def in_layers(name, other, *layers):
     """Two names with a layer, exchanged in some layers."""
     return exchange(*((name.format(l=l), other.format(l=l)) for l in layers))
-
-
-def parameters(*pairs):
-    """Names of parameters, each pair exchanged."""
-
-    def plant(model):
-        for a, b in pairs:
-            one, other = model.get_parameter(a), model.get_parameter(b)
-            one.data, other.data = other.data, one.data
-
-    return plant
 
 
 def change(name, by=0.01):
