@@ -1,10 +1,12 @@
 """A mistake is named only if numbers show it: what changes but rounding, or gives no number, is never named."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from conform.ordinary import GPT, build
 from conform.test_candidates import softmax
 from transformulary.conform import Candidate, conform
 from transformulary.conform.compared import error_of
@@ -15,6 +17,7 @@ from transformulary.conform.search import NUMBERS, Search
 from transformulary.oracle import record
 
 X = [3, 1, 4, 1, 5, 9, 2, 6]
+TWELVE = [*X, 5, 3, 5, 8]
 
 
 def test_a_value_of_many_numbers():
@@ -123,3 +126,15 @@ def test_no_mistake_changes_a_shape(monkeypatch):
 def test_what_hides_in_rounding_is_all_there(coefficient, deviation, found):
     """A hidden mistake is named only if its coefficient is 1 as far as can be seen, and neither 0 nor 2."""
     assert found == Suspicion(BY_KEY["no-mask"], 1, coefficient, deviation, gain=100.0).found
+
+
+@pytest.mark.parametrize("key", ["mask-inverted-nan", "mask-strict-nan"])
+def test_what_is_no_number_is_not_told_apart(key):
+    """Logits none of which is a number are what several mistakes give: no one is named, and all are said."""
+    model, table, ref = build(replace(GPT, faults={key: 1}), places={"10.11": "head:out"})
+
+    (fault,) = conform(model, ref, tokens=TWELVE, table=table, decoding=False).faults
+
+    assert fault.key == ""
+    assert "444 of 444 numbers are not finite, as with each of these known mistakes: " in fault.says
+    assert all(BY_KEY[of].says in fault.says for of in ("mask-inverted-nan", "mask-strict-nan"))

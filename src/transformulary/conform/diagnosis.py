@@ -52,7 +52,7 @@ class Finding:
     mistakes   the known mistakes that explain it, with the layer in which each is (0 = every layer); may be empty
     remaining  the error that is left with them
     alike      other mistakes that explain it as well, as far as was seen
-    about      what the difference looks like, where no known mistake explains it
+    about      where no known mistake explains it: that, and what the difference looks like
     since      lines that could not be seen and may be where the fault is
     """
 
@@ -215,11 +215,15 @@ class Lockstep:
                 "two": line_at(path).name not in self._unexplained,
             }
             found = self._search(path, self._again, ours, theirs, [self._level(0)], **how)
-        if found:
+        if found and found.mistakes:
             return Finding(path, error, self.allowed(path), found.mistakes, found.remaining, found.alike, since=gap)
+        about = f"no known mistake explains it: {self._about(path, ours, theirs)}"
+        if found:
+            says = dict.fromkeys(mistake.says for mistakes in found.alike for mistake, _ in mistakes)
+            about = f"{self._about(path, ours, theirs)}, as with each of these known mistakes: {'; '.join(says)}"
         if is_line(path) and not gap:
             self._unexplained.add(line_at(path).name)
-        return Finding(path, error, self.allowed(path), about=self._about(path, ours, theirs), since=gap)
+        return Finding(path, error, self.allowed(path), about=about, since=gap)
 
     def _read(self, path: str, ours: Array, theirs: Array) -> Explanation | None:
         """Mistakes of the norm before this line, whose place agrees: the line may read another value than is shown."""
@@ -276,7 +280,8 @@ class Lockstep:
         """Another order of the lines: alone, if that is enough; else with further mistakes in every layer."""
 
         def tried_with(order: Mistake, *levels: list[Mistakes]) -> Iterator[Explanation]:
-            if found := self._nonlocal(path, ours, theirs, levels, (order,), two=False):
+            found = self._nonlocal(path, ours, theirs, levels, (order,), two=False)
+            if found and not np.isnan(found.remaining):
                 one = ((order, 0),)
                 yield Explanation(one + found.mistakes, found.remaining, tuple(one + more for more in found.alike))
 

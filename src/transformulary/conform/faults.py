@@ -229,7 +229,7 @@ def _unknown(findings: list[Finding], L: int) -> list[Fault]:
         since = also if lines else ""
         error = max(f.error for f in group)
         size = f"by {error:.1e} (allowed {group[0].allowed:.0e})" if error < float("inf") else "altogether"
-        says = f"differs {size}, and no known mistake explains it: {about}{since}"
+        says = f"differs {size}, and {about}{since}"
         where = ", ".join(filter(None, (_where({parse(f.path).layer or OUTSIDE for f in group}, L), _heads(group))))
         faults.append(
             Fault(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import cached_property
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,9 @@ Family = tuple[Callable[[float], Mistake], int]
 
 #: Explanations that leave at most this multiple of what the best one leaves are as good.
 ALIKE = 3.0
+#: What changes less than this part of the difference, and no more than rounding, is no explanation; one leaves at most
+#: half of the difference.
+LEAST, HALF = 0.25, 0.5
 #: A shorter number may leave this multiple of what the fitted one leaves, or some roundings.
 ENOUGH, ROUNDINGS = 1.25, 2.0**-46
 #: Where many lines were not seen, mistakes are sought with the first tokens: so few, if they show the difference.
@@ -45,7 +49,7 @@ FINE = 1e-3
 class Explanation:
     """Mistakes that explain a value.
 
-    mistakes   with the layer of each, 0 = every layer
+    mistakes   with the layer of each, 0 = every layer; none where all that differs is what is no number
     remaining  the error that is left with them
     alike      other explanations that leave as little
     """
@@ -63,7 +67,7 @@ class Search:
     error    of one value against another
     ours     the value without a mistake
     theirs   what was seen
-    bound    the error that counts as explained; what changes no more than that is no explanation
+    bound    the error that counts as explained, where it is at most half of the difference
     levels   mistakes that may be there; where some are exact, the levels after theirs are not tried
     logs     whether these are probabilities, whose logarithms add up
     firsts   of the mistakes that do best alone, so many have every other one tried beside them; None: all
@@ -96,7 +100,7 @@ class Search:
         """
         numbers = np.where(np.isnan(self.theirs), self.ours, self.theirs)
         if self.error(self.ours, numbers) <= self.bound:
-            return None
+            return self._of_no_number()
         singles: list[tuple[Place, Array]] = []
         for level in self.levels:
             new = ((some, value) for some in level if (value := self._try(some)) is not None)
@@ -109,6 +113,17 @@ class Search:
         found = found or self.instead() or (self._pair(singles) if self.two else None)
         return found or (self._numbered_pair(singles) if self.fitted and self.bound < FINE else None)
 
+    def _of_no_number(self) -> Explanation | None:
+        """No explanation, but all mistakes with which the same is no number."""
+        for some in chain.from_iterable(self.levels):
+            self._try(some)
+        alike = tuple(mistakes for error, mistakes in self._tried if error <= self.bound)
+        return Explanation((), np.nan, alike) if alike else None
+
+    @cached_property
+    def _gap(self) -> float:
+        return self.error(self.ours, self.theirs)
+
     @property
     def _exact(self) -> bool:
         return any(error <= EXACT for error, _ in self._tried)
@@ -116,7 +131,7 @@ class Search:
     def _try(self, mistakes: Mistakes) -> Array | None:
         """The value with these mistakes; None where they change but rounding, or make no sense for this model."""
         value = tried(self.compute, dict(mistakes))
-        if value is None or self.error(self.ours, value) <= self.bound:
+        if value is None or self.error(self.ours, value) <= min(self.bound, LEAST * self._gap):
             return None
         self._tried.append((self.error(value, self.theirs), mistakes))
         return value
@@ -152,7 +167,8 @@ class Search:
 
     def _best(self) -> Explanation | None:
         """Of what was tried."""
-        good = sorted((t for t in self._tried if t[0] <= self.bound), key=lambda t: t[0])
+        enough = min(self.bound, HALF * self._gap)
+        good = sorted((t for t in self._tried if t[0] <= enough), key=lambda t: t[0])
         if not good:
             return None
         remaining, mistakes = good[0]
