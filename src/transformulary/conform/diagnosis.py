@@ -353,7 +353,8 @@ class Lockstep:
     ) -> Explanation | None:
         error, bound = partial(self._comparison.error, path), self.allowed(path)
         logs = self._probable(path) and bool(theirs.min() > 0)
-        return Search(compute, error, ours, theirs, bound, levels, logs, **how).explanation()
+        noise = self.projection.noise.get(path) if self.projection else None
+        return Search(compute, error, ours, theirs, bound, levels, logs, noise, **how).explanation()
 
     def _probable(self, path: str) -> bool:
         """Whether a value is the last one, and of probabilities."""

@@ -13,7 +13,7 @@ from itertools import chain, islice
 import numpy as np
 from numpy.typing import NDArray
 
-from transformulary.conform.allowance import EXACT
+from transformulary.conform.allowance import EXACT, FACTOR
 from transformulary.conform.compared import log_probabilities
 from transformulary.conform.fit import fit, nearest_whole, shorter
 from transformulary.conform.mistakes import Mistake
@@ -28,8 +28,11 @@ Mistakes = tuple[Place, ...]
 #: A mistake with any number, and its layer.
 Family = tuple[Callable[[float], Mistake], int]
 
-#: Explanations that leave at most this multiple of what the best one leaves are as good.
-ALIKE = 3.0
+#: Explanations that leave at most this multiple of what the best one leaves are as good: of the largest error, and of
+#: what all numbers together leave.
+ALIKE, ALIKE_TOGETHER = 3.0, 2.0
+#: In low precision all numbers together may leave so many times what the oracle's rounding makes of them.
+TIMES = 4.0
 #: What changes less than this part of the difference, and no more than rounding, is no explanation; one leaves at most
 #: half of the difference.
 LEAST, HALF = 0.25, 0.5
@@ -51,12 +54,28 @@ class Explanation:
 
     mistakes   with the layer of each, 0 = every layer; none where all that differs is what is no number
     remaining  the error that is left with them
-    alike      other explanations that leave as little
+    alike      other explanations that leave about as little
     """
 
     mistakes: Mistakes
     remaining: float
     alike: tuple[Mistakes, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Mistakes, the error that is left with them, and in low precision the same of all numbers together, in roundings.
+
+    The largest error in a few hundred numbers varies by chance; what all together differ by hardly does.
+    """
+
+    mistakes: Mistakes
+    error: float
+    together: float
+
+    @property
+    def rank(self) -> float:
+        return self.together or self.error
 
 
 @dataclass
@@ -70,6 +89,7 @@ class Search:
     bound    the error that counts as explained, where it is at most half of the difference
     levels   mistakes that may be there; where some are exact, the levels after theirs are not tried
     logs     whether these are probabilities, whose logarithms add up
+    noise    what rounding did to ours; None where there is hardly any
     firsts   of the mistakes that do best alone, so many have every other one tried beside them; None: all
     fitted   of the mistakes with a number, so many are sought with any number beside another mistake
     early    the value of the first EARLY tokens with some mistakes, if that is cheaper
@@ -84,6 +104,7 @@ class Search:
     bound: float
     levels: Iterable[Iterable[Mistakes]]
     logs: bool = False
+    noise: Array | None = None
     firsts: int | None = 4
     fitted: int = 0
     early: Compute | None = None
@@ -91,7 +112,7 @@ class Search:
     two: bool = True
     _beginnings: dict[Place, Array] = field(default_factory=dict)
     _causal: dict[Place, bool] = field(default_factory=dict)
-    _tried: list[tuple[float, Mistakes]] = field(default_factory=list)
+    _tried: list[Tried] = field(default_factory=list)
 
     def explanation(self) -> Explanation | None:
         """The explanation that leaves least, if that is below the bound.
@@ -117,7 +138,7 @@ class Search:
         """No explanation, but all mistakes with which the same is no number."""
         for some in chain.from_iterable(self.levels):
             self._try(some)
-        alike = tuple(mistakes for error, mistakes in self._tried if error <= self.bound)
+        alike = tuple(t.mistakes for t in self._tried if t.error <= self.bound)
         return Explanation((), np.nan, alike) if alike else None
 
     @cached_property
@@ -126,15 +147,32 @@ class Search:
 
     @property
     def _exact(self) -> bool:
-        return any(error <= EXACT for error, _ in self._tried)
+        return any(t.error <= EXACT for t in self._tried)
 
     def _try(self, mistakes: Mistakes) -> Array | None:
         """The value with these mistakes; None where they change but rounding, or make no sense for this model."""
         value = tried(self.compute, dict(mistakes))
-        if value is None or self.error(self.ours, value) <= min(self.bound, LEAST * self._gap):
+        least = EXACT if self._rounding else min(self.bound, LEAST * self._gap)  # beside another it may be one
+        if value is None or self.error(self.ours, value) <= least:
             return None
-        self._tried.append((self.error(value, self.theirs), mistakes))
+        self._tried.append(Tried(mistakes, self.error(value, self.theirs), self._together(value)))
         return value
+
+    @cached_property
+    def _rounding(self) -> float:
+        """What rounding does to all numbers together, more where the bound takes it to be more; 0 for nothing."""
+        if self.noise is None:
+            return 0.0
+        rounded = self.ours + self.noise[:, : self.ours.shape[-1]]
+        usual = self.bound / FACTOR / (self.error(self.ours, rounded) or np.inf)
+        return max(usual, 1.0) * _size(self._scaled(rounded) - self._scaled(self.ours))
+
+    def _together(self, value: Array) -> float:
+        """What all numbers of a value differ by from theirs, in roundings; 0 where nothing was rounded."""
+        if not self._rounding or np.shape(value) != np.shape(self.theirs):
+            return 0.0
+        with np.errstate(invalid="ignore"):  # minus infinity, less itself
+            return _size(self._scaled(value) - self._scaled(self.theirs)) / self._rounding
 
     def _kept(self, place: Place, value: Array) -> Array:
         """What is remembered of a value with one mistake: what it changes, and how it begins."""
@@ -168,13 +206,14 @@ class Search:
     def _best(self) -> Explanation | None:
         """Of what was tried."""
         enough = min(self.bound, HALF * self._gap)
-        good = sorted((t for t in self._tried if t[0] <= enough), key=lambda t: t[0])
+        good = sorted((t for t in self._tried if t.error <= enough and t.together <= TIMES), key=lambda t: t.rank)
         if not good:
             return None
-        remaining, mistakes = good[0]
-        size = len(mistakes)
-        most = ALIKE * max(remaining, 2.0**-50)
-        return Explanation(mistakes, remaining, tuple(m for e, m in good[1:] if e <= most and len(m) == size))
+        best, *rest = good
+        most = ALIKE_TOGETHER * best.together or ALIKE * max(best.error, 2.0**-50)
+        size = len(best.mistakes)
+        alike = tuple(t.mistakes for t in rest if t.rank <= most and len(t.mistakes) == size)
+        return Explanation(best.mistakes, best.error, alike)
 
     def _numbered(self, singles: Sequence[tuple[Place, Array]]) -> Explanation | None:
         """The best explanation with numbers that the table does not have, sought from those that it has."""
@@ -198,8 +237,8 @@ class Search:
         for other, change in others:
             w = missing - change
             left |= {(one, other): float(w @ w - (w @ v) ** 2 / (v @ v)) for one, v in numbered}
-        pairs = [(one, other) for _, tried in sorted(self._tried, key=lambda t: t[0]) if len(tried) == 2
-                 for one, other in (tried, tried[::-1]) if (one, other) in left]  # fmt: skip
+        pairs = [(one, other) for t in sorted(self._tried, key=lambda t: t.rank) if len(t.mistakes) == 2
+                 for one, other in (t.mistakes, t.mistakes[::-1]) if (one, other) in left]  # fmt: skip
         known: dict[tuple[Family, Place], set[float]] = {}
         for one, other in [*sorted(left, key=lambda pair: left[pair])[: self.fitted], *pairs[: self.fitted]]:
             assert one[0].having
@@ -233,9 +272,9 @@ class Search:
         value = tried(self.compute, dict(mistakes(number)))
         most = max(ENOUGH * self.error(value, self.theirs) if value is not None else 0.0, ROUNDINGS)
         for short in (*(n for n, _ in known), *shorter(number)):
-            if not any(mistakes(short) == before for _, before in self._tried):
+            if not any(mistakes(short) == before.mistakes for before in self._tried):
                 self._try(mistakes(short))
-            if next((error for error, other in self._tried if other == mistakes(short)), np.inf) <= most:
+            if next((t.error for t in self._tried if t.mistakes == mistakes(short)), np.inf) <= most:
                 return
 
     def _changed(self, mistakes: Mistakes) -> Array:
@@ -281,6 +320,12 @@ class Search:
 
     def _scaled(self, value: Array) -> Array:
         return log_probabilities(value) if self.logs else value
+
+
+def _size(numbers: Array) -> float:
+    """Of an array: the root of the mean square of those that are numbers."""
+    finite = np.where(np.isfinite(numbers), numbers, 0.0)
+    return float(np.sqrt((finite * finite).mean()))
 
 
 def _twins(pair: Mistakes, places: Sequence[Place], changes: Array) -> Iterator[Mistakes]:
