@@ -111,6 +111,11 @@ def test_one_number_rounds_as_an_array(precision):
     np.testing.assert_array_equal(np.signbit(ones), np.signbit(x))
 
 
+def test_a_number_of_another_precision():
+    """A number that rounds its own operations is rounded as any other."""
+    assert float(rounded(rounded(1.2265625, "bfloat16"), "float16")) == 1.2265625
+
+
 def test_any_layout():
     """Transposed arrays and arrays with gaps round entry by entry."""
     x = np.random.default_rng(4).normal(size=(40, 60))

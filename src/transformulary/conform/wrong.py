@@ -135,20 +135,20 @@ def whole_norm(X: Array, gamma: Array, beta: Array, c: Any) -> Array:
 
 def norm_over_tokens(X: Array, gamma: Array, beta: Array, c: Any) -> Array:
     """Mean and variance of each coordinate over the tokens."""
-    m = X.mean(axis=1, keepdims=True) if c.norm == "layer_norm" else 0.0
-    spread = np.sqrt(((X - m) ** 2).mean(axis=1, keepdims=True) + c.eps)
+    ell = X.shape[1]
+    m = X.sum(axis=1, keepdims=True) / ell if c.norm == "layer_norm" else 0.0
+    spread = np.sqrt(((X - m) ** 2).sum(axis=1, keepdims=True) / ell + c.eps)
     return (X - m) / spread * np.reshape(gamma, (-1, 1)) + _column(beta)
 
 
 def half(e: Array) -> Array:
     """Rounded to float16."""
-    with np.errstate(over="ignore"):
-        return e.astype(np.float16).astype(np.float64)
+    return rounded(e, "float16").wide()
 
 
 def bfloat16(e: Array) -> Array:
     """Rounded to bfloat16."""
-    return np.array(rounded(e, "bfloat16"))
+    return rounded(e, "bfloat16").wide()
 
 
 def quick_gelu(x: Array) -> Array:

@@ -115,6 +115,9 @@ class LazyArray:
     def __getitem__(self, at: Any) -> Any:
         return self.kind(_float64(self.fetch()[at]))
 
+    def __radd__(self, other: float) -> Any:
+        return other + self.kind(_float64(self.fetch()))
+
     def __matmul__(self, X: Array) -> Any:
         products = [rows @ X for rows in self._blocks()]
         return products[0] if len(products) == 1 else np.concatenate(products)

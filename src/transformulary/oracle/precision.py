@@ -133,7 +133,7 @@ class Rounded(np.ndarray[Any, Any]):
     def narrow(cls, value: Any) -> Any:
         """The result of an operation, rounded: a Rounded or a Number; what holds no real numbers as it is."""
         if isinstance(value, float):
-            return cls.number(cls.number.format.round_one(value))
+            return cls.number(cls.number.format.round_one(float(value)))
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "fO":  # O: of np.vectorize
             return value
         return cls.number.format.round(np.asarray(value, np.float64)).view(cls)
