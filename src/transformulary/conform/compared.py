@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -114,3 +114,15 @@ class Comparison:
 def is_line(path: str) -> bool:
     """Whether a path is of a line of the outermost algorithm, and of nothing in it."""
     return "/" not in path and ":" not in path
+
+
+def outermost(seen: Mapping[str, Array]) -> dict[str, Array]:
+    """The values that are in no other one: whole lines, and what was seen of a line that was not seen as a whole."""
+    return {path: value for path, value in seen.items() if not any(out in seen for out in _around(path))}
+
+
+def _around(path: str) -> Iterator[str]:
+    """The paths of the lines that a value is in."""
+    for end in range(1, len(path)):
+        if path[end] in "/:":
+            yield path[:end]

@@ -140,7 +140,7 @@ class Lockstep:
             known = dict(self.findings[-1].mistakes) or None
             if known and not self._comparison.gap(path) and not all(acts_at(m, line_at(path)) for m in known):
                 known = None  # what this line reads is another value than the one that was seen
-        if self.projection and known is not None and is_line(path) and not self._entered(path):
+        if self.projection and known is not None and path in self.projection.noise:
             self._project(self.projection, path, matrix(ours), theirs, known)
         self._comparison.passed(path)
 
@@ -157,9 +157,14 @@ class Lockstep:
         scaled: Callable[[Array], Array] = log_probabilities if logs else np.asarray
         compute: Compute = self._again
         places = [(m, 0) for m in self.known.mistakes if acts_at(m, line_at(path))]
-        if gap := self._comparison.gap(path):
+        gap = self._comparison.gap(path)
+        if gap or ":" in path:
             places = self._hidden(projection, [parse(path), *gap])
-            compute = Replay(path, self.seen, self.given, self.model.theta, self.model.config, {})
+            seen = {p: value for p, value in self.seen.items() if p in projection.noise}
+            compute = Replay(path, seen, self.given, self.model.theta, self.model.config, {})
+        elif self.own and (lines := self._gathered(path)):
+            compute, acting = self._together(path, lines)
+            places = [(m, 0) for m in acting]
         if not finite(right := tried(compute, known)):
             return
         changes = {}
@@ -245,13 +250,17 @@ class Lockstep:
         return list(takewhile(lambda line: line.target == "e", reversed(before)))
 
     def _of_several(self, path: str, lines: Sequence[Line], ours: Array, theirs: Array) -> Explanation | None:
-        """A function that computes several lines: their mistakes, all other lines being ours."""
+        """A function that computes several lines: their mistakes."""
+        replay, acting = self._together(path, lines)
+        return self._search(path, replay, ours, theirs, [[((m, 0),) for m in acting]], fitted=FITTED)
+
+    def _together(self, path: str, lines: Sequence[Line]) -> tuple[Replay, list[Mistake]]:
+        """Several lines that are computed at once, all others being ours, and their mistakes."""
         names = {line.name for line in lines}
         rest = {p: value for p, value in self._ours.items() if line_at(p).name not in names}
-        replay = Replay(path, rest, self.given, self.model.theta, self.model.config, {})
         among = [*lines, line_at(path)]
         acting = [m for m in (*self.known.mistakes, *self.known.alone) if any(acts_at(m, line) for line in among)]
-        return self._search(path, replay, ours, theirs, [[((m, 0),) for m in acting]], fitted=FITTED)
+        return Replay(path, rest, self.given, self.model.theta, self.model.config, {}), acting
 
     def _again(self, on: Mapping[Mistake, int]) -> Array:
         """The line that is being computed, with some mistakes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from transformulary.conform.allowance import Allowance
-from transformulary.conform.candidates.candidate import Candidate, lowest
+from transformulary.conform.candidates.candidate import Array, Candidate, lowest
 from transformulary.conform.candidates.opened import candidates_of
 from transformulary.conform.candidates.places import Table, as_table
-from transformulary.conform.compared import error_of, is_line, told
+from transformulary.conform.compared import error_of, is_line, outermost, told
 from transformulary.conform.diagnosis import Finding, Lockstep
 from transformulary.conform.dumps import nearest, read_index
 from transformulary.conform.faults import Fault, faults_of, hidden_faults, invisible_in
@@ -203,7 +203,7 @@ def _check_places(c: Candidate, ref: Reference, x: Read) -> None:
 def _run(c: Candidate, ref: Reference, x: Read, differs: Callable[[], None] = lambda: None) -> _Run:
     allowed = AllowedHere(c, ref, x)
     run = Lockstep(
-        c.seen, ref.config, x, ref.theta, allowed, own=c.own, noise=None if c.own else allowed.noise, differs=differs
+        c.seen, ref.config, x, ref.theta, allowed, own=c.own, noise=allowed.noise, differs=differs
     )
     errors = [(path, error, allowed(path)) for path, error in run.errors.items()]
     untried = tuple(Note("rounding", UNSEEN, what) for what in (run.projection.untried if run.projection else ()))
@@ -244,14 +244,16 @@ class AllowedHere:
     That is the lowest of its value's, of those that went into it, the X to which it adds and all that was seen since,
     and of what its published code takes for that line.
 
-    noise  path -> what the candidate's own precision did there to the oracle
+    noise  path -> what the candidate's own precision did there to the oracle: of whole lines, and of what is in those
+           that were not seen as a whole; empty in float64
     """
 
     def __init__(self, c: Candidate, ref: Reference, x: Read) -> None:
+        self._measured = partial(Allowance, config=ref.config, x=x, theta=ref.theta, own=c.own, lower=c.lower)
         self.precision, self.lower, self.kinds = c.precision, c.lower, dict(c.kinds)
         precisions = {c.precision, *c.kinds.values(), *c.lower.values()}
-        self.by = {p: Allowance(c.seen, ref.config, x, ref.theta, p, c.own, c.lower) for p in precisions}
-        self.noise = self.by[c.precision].noise
+        self.by = {p: self._measured(c.seen, precision=p) for p in precisions}
+        self.seen = c.seen
         if not c.own and {*c.kinds.values()} - {c.precision}:
             self._inherit(self.by[lowest(precisions)].noise)
 
@@ -260,6 +262,13 @@ class AllowedHere:
         hidden = {p for allowance in self.by.values() for p in allowance.since.get(path, ())}
         lower = {self.lower.get(line_of(path).partition("/")[0], own)} | hidden
         return max(self.by[p](path) for p in {own, *lower})
+
+    @cached_property
+    def noise(self) -> Mapping[str, Array]:
+        whole = outermost(self.seen)
+        if len(whole) == len(self.seen):
+            return self.by[self.precision].noise
+        return self._measured(whole, precision=self.precision).noise
 
     def _inherit(self, order: Iterable[str]) -> None:
         since = "float64"
