@@ -79,7 +79,7 @@ class Allowance:
         chance, most = np.random.default_rng(0), dict[str, float]()
 
         def off(value: Array) -> Array:
-            return value + UNIT[self.precision] * chance.choice((-1.0, 1.0), np.shape(value)) * value
+            return value * (1 + UNIT[self.precision] * chance.choice((-1.0, 1.0), np.shape(value)))
 
         def larger(path: str, value: Array, error: float) -> None:
             most[path] = max(most.get(path, 0.0), error)

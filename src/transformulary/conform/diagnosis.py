@@ -8,7 +8,7 @@ narrow what can be said: then a mistake is tried on everything since the last va
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from transformulary.conform.allowance import EXACT
 from transformulary.conform.compared import Comparison, error_of, is_line, log_probabilities, matrix
 from transformulary.conform.description import Base, Heads, describe
+from transformulary.conform.finding import Finding
 from transformulary.conform.mistakes import KEPT, KNOWN, NAMES, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
 from transformulary.conform.replay import OFF, Replay, first_members
@@ -40,30 +41,6 @@ FITTED = 8
 #: No mistakes.
 NONE: Mapping[Mistake, int] = {}
 UNTRIED = "not tried, which would take too long; float64 (model.double()) shows it"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One value that differs.
-
-    path       where: 10.8[l=2]
-    error      largest difference relative to the largest number of the oracle's value
-    allowed    the error that counts as agreement there
-    mistakes   the known mistakes that explain it, with the layer in which each is (0 = every layer); may be empty
-    remaining  the error that is left with them
-    alike      other mistakes that explain it as well, as far as was seen
-    about      where no known mistake explains it: that, and what the difference looks like
-    since      lines that could not be seen and may be where the fault is
-    """
-
-    path: str
-    error: float
-    allowed: float
-    mistakes: Mistakes = ()
-    remaining: float = float("nan")
-    alike: tuple[Mistakes, ...] = ()
-    about: str = ""
-    since: tuple[str, ...] = ()
 
 
 class Lockstep:
@@ -172,11 +149,11 @@ class Lockstep:
             value = tried(compute, {**known, **dict([place])})
             if finite(value) and np.shape(value) == np.shape(ours) and error_of(right, value) > EXACT:
                 changes[place] = (scaled(value) - scaled(right)).astype(np.float32)
-        of = (changes, scaled(theirs) - scaled(right), scaled(rounded) - scaled(ours))
+        of = (path, changes, scaled(theirs) - scaled(right), scaled(rounded) - scaled(ours))
         if gap:
             projection.pursue(*of)
         else:
-            projection.add(parse(path).layer, *of)
+            projection.add(*of)
 
     def _hidden(self, projection: Projection, lines: Sequence[Path]) -> list[Place]:
         """The mistakes of several lines: everywhere, and, as far as it does not take too long, in each layer."""
