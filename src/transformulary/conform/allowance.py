@@ -25,6 +25,8 @@ Array = NDArray[Any]
 EXACT = 1e-12
 #: Other orders of the same operations, and sums in pieces, may err more than the oracle's: by this factor at most.
 FACTOR = 8.0
+#: Runs in which what was seen is off by a rounding, by chance up or down: sums that cancel are off by more than one.
+SHAKEN = 4
 #: What one rounding of a value to the precision can do, relative to its largest number.
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 
@@ -33,9 +35,11 @@ class Allowance:
     """path -> the error that counts as agreement there, for values that were computed in `precision`.
 
     The oracle runs twice in lockstep with what was seen, exactly and in the precision; what the two differ by at a
-    line, times a factor, is allowed there.  In float64 it is a constant, equality to rounding.
+    line, times a factor, is allowed there.  What was seen is known to the precision only: so is what the exact one
+    differs by if that is off by a rounding, wherever it goes on with it.  In float64 it is a constant, equality to
+    rounding.
 
-    own    every value was computed from the oracle's own: the two go on with those, not with what was seen
+    own    every value was computed from the oracle's own: the two go on with those at every line, seen or not
     lower  line -> the precision in which it is computed, whatever that of the rest
     noise  path -> the difference of the two runs there; empty in float64
     since  path -> the precisions of lines that were computed before it and not seen; empty in float64
@@ -52,31 +56,53 @@ class Allowance:
         lower: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.seen, self.config, self.given, self.precision = seen, config, Read.of(x), precision
+        self.theta, self.own = theta, own
         self._exact: dict[str, Array] = {}
-        self._next = self._exact if own else seen
         self.lower, self.since = lower, dict[str, frozenset[str]]()
         self.noise: dict[str, Array] = {}
         self._errors: dict[str, float] = {}
         kind = ACCUMULATED[precision]
         if kind is not None:
-            self._measure(theta, in_precision(theta, precision, ACCUMULATED), kind.narrow)
+            self._run(theta, lambda a: a, self._exact.__setitem__)
+            self._run(in_precision(theta, precision, ACCUMULATED), kind.narrow, self._judge(self._noisy))
 
     def __call__(self, path: str) -> float:
         if self.precision == "float64":
             return EXACT
-        return FACTOR * max(self._errors.get(path, 0.0), UNIT[self.precision])
+        return FACTOR * max(self._errors.get(path, 0.0), self._shaken.get(path, 0.0), UNIT[self.precision])
 
-    def _measure(self, theta: Theta, low: Theta, narrow: Callable[[Any], Any]) -> None:
-        exact, comparison = self._exact, Comparison(self._next)
+    @cached_property
+    def _shaken(self) -> dict[str, float]:
+        """Path -> what a rounding of the values that were seen before it changes there, at most."""
+        if self.own:
+            return {}
+        chance, most = np.random.default_rng(0), dict[str, float]()
+
+        def off(value: Array) -> Array:
+            return value * (1 + UNIT[self.precision] * chance.choice((-1.0, 1.0), np.shape(value)))
+
+        def larger(path: str, value: Array, error: float) -> None:
+            most[path] = max(most.get(path, 0.0), error)
+
+        for _ in range(SHAKEN):
+            self._run(self.theta, off, self._judge(larger))
+        return most
+
+    def _judge(self, tell: Callable[[str, Array, float], None]) -> Callable[[str, Array], None]:
+        """Tells of every value, and by how much it differs from the exact one."""
+        comparison = Comparison(self._exact if self.own else self.seen)
 
         def judge(path: str, value: Array) -> None:
-            self._errors[path] = comparison.error(path, exact[path], value)
-            with np.errstate(invalid="ignore"):  # masked scores are minus infinity in both
-                self.noise[path] = np.where(value == exact[path], 0.0, value - exact[path])
+            if path in self.seen:
+                tell(path, value, comparison.error(path, self._exact[path], value))
             comparison.passed(path)
 
-        self._run(theta, lambda a: a, exact.__setitem__)
-        self._run(low, narrow, judge)
+        return judge
+
+    def _noisy(self, path: str, value: Array, error: float) -> None:
+        self._errors[path], exact = error, self._exact[path]
+        with np.errstate(invalid="ignore"):  # masked scores are minus infinity in both
+            self.noise[path] = np.where(value == exact, 0.0, value - exact)
 
     def _run(self, theta: Theta, turned: Callable[[Array], Any], look: Callable[[str, Array], None]) -> None:
         hidden = {"z": frozenset[str](), "x": frozenset[str]()}  # a decoder reads what an encoder gives
@@ -85,15 +111,22 @@ class Allowance:
             side, line = line_at(path).side, line_of(path)
             if path not in self.seen:
                 hidden[side] |= {self.lower[line]} if line in self.lower else set()
-                return value
-            self.since[path] = hidden["z"] | hidden[side]
-            if is_line(path) and line_at(path).stream:
-                hidden[side] = frozenset()
+                if not self._given(path):
+                    return value
+            else:
+                self.since[path] = hidden["z"] | hidden[side]
+                if is_line(path) and line_at(path).stream:
+                    hidden[side] = frozenset()
             look(path, np.asarray(matrix(value), np.float64))
-            theirs = turned(self._next[path])
+            theirs = turned((self._exact if self.own else self.seen)[path])
             return list(theirs.T) if isinstance(value, list) else theirs
 
         Model(self.config, theta).run(watched(hook), self.given)
+
+    def _given(self, path: str) -> bool:
+        """Whether functions get the oracle's own value of a whole line that none of them shows."""
+        line = line_at(path)
+        return self.own and is_line(path) and "t=" not in path and not (line.counts or line.target == "e")
 
 
 class LogitsAllowance:

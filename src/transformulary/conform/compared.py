@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from decimal import ROUND_FLOOR, Context
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ Array = NDArray[Any]
 
 #: What sums lose by rounding at most, relative to the largest: other orders lose more than one rounding.
 ROUNDED = 8 * 2.0**-53
+ONE_DIGIT = Context(prec=1, rounding=ROUND_FLOOR)
 
 
 def error_of(ours: Array, theirs: Array) -> float:
@@ -42,6 +44,11 @@ def added_error(ours: Array, theirs: Array, X: Array) -> float:
 def told(error: float, allowed: float) -> bool:
     """Whether an error says anything: rounding alone may not change the value by all of its size."""
     return allowed < 1 or not error <= allowed
+
+
+def at_most(allowed: float) -> str:
+    """An error that is allowed, in one digit, rounded down: what is said to be above it is."""
+    return f"{float(ONE_DIGIT.create_decimal(repr(float(allowed)))):.0e}"
 
 
 def _largest(value: Array) -> float:
@@ -114,3 +121,15 @@ class Comparison:
 def is_line(path: str) -> bool:
     """Whether a path is of a line of the outermost algorithm, and of nothing in it."""
     return "/" not in path and ":" not in path
+
+
+def outermost(seen: Mapping[str, Array]) -> dict[str, Array]:
+    """The values that are in no other one: whole lines, and what was seen of a line that was not seen as a whole."""
+    return {path: value for path, value in seen.items() if not any(out in seen for out in _around(path))}
+
+
+def _around(path: str) -> Iterator[str]:
+    """The paths of the lines that a value is in."""
+    for end in range(1, len(path)):
+        if path[end] in "/:":
+            yield path[:end]

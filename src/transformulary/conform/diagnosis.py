@@ -8,7 +8,7 @@ narrow what can be said: then a mistake is tried on everything since the last va
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from transformulary.conform.allowance import EXACT
 from transformulary.conform.compared import Comparison, error_of, is_line, log_probabilities, matrix
 from transformulary.conform.description import Base, Heads, describe
+from transformulary.conform.finding import Finding
 from transformulary.conform.mistakes import KEPT, KNOWN, NAMES, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
 from transformulary.conform.replay import OFF, Replay, first_members
@@ -40,30 +41,6 @@ FITTED = 8
 #: No mistakes.
 NONE: Mapping[Mistake, int] = {}
 UNTRIED = "not tried, which would take too long; float64 (model.double()) shows it"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One value that differs.
-
-    path       where: 10.8[l=2]
-    error      largest difference relative to the largest number of the oracle's value
-    allowed    the error that counts as agreement there
-    mistakes   the known mistakes that explain it, with the layer in which each is (0 = every layer); may be empty
-    remaining  the error that is left with them
-    alike      other mistakes that explain it as well, as far as was seen
-    about      where no known mistake explains it: that, and what the difference looks like
-    since      lines that could not be seen and may be where the fault is
-    """
-
-    path: str
-    error: float
-    allowed: float
-    mistakes: Mistakes = ()
-    remaining: float = float("nan")
-    alike: tuple[Mistakes, ...] = ()
-    about: str = ""
-    since: tuple[str, ...] = ()
 
 
 class Lockstep:
@@ -140,7 +117,7 @@ class Lockstep:
             known = dict(self.findings[-1].mistakes) or None
             if known and not self._comparison.gap(path) and not all(acts_at(m, line_at(path)) for m in known):
                 known = None  # what this line reads is another value than the one that was seen
-        if self.projection and known is not None and is_line(path) and not self._entered(path):
+        if self.projection and known is not None and path in self.projection.noise:
             self._project(self.projection, path, matrix(ours), theirs, known)
         self._comparison.passed(path)
 
@@ -157,9 +134,14 @@ class Lockstep:
         scaled: Callable[[Array], Array] = log_probabilities if logs else np.asarray
         compute: Compute = self._again
         places = [(m, 0) for m in self.known.mistakes if acts_at(m, line_at(path))]
-        if gap := self._comparison.gap(path):
+        gap = self._comparison.gap(path)
+        if gap or ":" in path:
             places = self._hidden(projection, [parse(path), *gap])
-            compute = Replay(path, self.seen, self.given, self.model.theta, self.model.config, {})
+            seen = {p: value for p, value in self.seen.items() if p in projection.noise}
+            compute = Replay(path, seen, self.given, self.model.theta, self.model.config, {})
+        elif self.own and (lines := self._gathered(path)):
+            compute, acting = self._together(path, lines)
+            places = [(m, 0) for m in acting]
         if not finite(right := tried(compute, known)):
             return
         changes = {}
@@ -167,11 +149,11 @@ class Lockstep:
             value = tried(compute, {**known, **dict([place])})
             if finite(value) and np.shape(value) == np.shape(ours) and error_of(right, value) > EXACT:
                 changes[place] = (scaled(value) - scaled(right)).astype(np.float32)
-        of = (changes, scaled(theirs) - scaled(right), scaled(rounded) - scaled(ours))
+        of = (path, changes, scaled(theirs) - scaled(right), scaled(rounded) - scaled(ours))
         if gap:
             projection.pursue(*of)
         else:
-            projection.add(parse(path).layer, *of)
+            projection.add(*of)
 
     def _hidden(self, projection: Projection, lines: Sequence[Path]) -> list[Place]:
         """The mistakes of several lines: everywhere, and, as far as it does not take too long, in each layer."""
@@ -245,13 +227,17 @@ class Lockstep:
         return list(takewhile(lambda line: line.target == "e", reversed(before)))
 
     def _of_several(self, path: str, lines: Sequence[Line], ours: Array, theirs: Array) -> Explanation | None:
-        """A function that computes several lines: their mistakes, all other lines being ours."""
+        """A function that computes several lines: their mistakes."""
+        replay, acting = self._together(path, lines)
+        return self._search(path, replay, ours, theirs, [[((m, 0),) for m in acting]], fitted=FITTED)
+
+    def _together(self, path: str, lines: Sequence[Line]) -> tuple[Replay, list[Mistake]]:
+        """Several lines that are computed at once, all others being ours, and their mistakes."""
         names = {line.name for line in lines}
         rest = {p: value for p, value in self._ours.items() if line_at(p).name not in names}
-        replay = Replay(path, rest, self.given, self.model.theta, self.model.config, {})
         among = [*lines, line_at(path)]
         acting = [m for m in (*self.known.mistakes, *self.known.alone) if any(acts_at(m, line) for line in among)]
-        return self._search(path, replay, ours, theirs, [[((m, 0),) for m in acting]], fitted=FITTED)
+        return Replay(path, rest, self.given, self.model.theta, self.model.config, {}), acting
 
     def _again(self, on: Mapping[Mistake, int]) -> Array:
         """The line that is being computed, with some mistakes."""

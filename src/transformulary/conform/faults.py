@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from transformulary.conform.allowance import EXACT
-from transformulary.conform.diagnosis import Finding
+from transformulary.conform.compared import at_most
+from transformulary.conform.finding import Finding
 from transformulary.conform.mistakes import BY_KEY, Mistake, is_whole
 from transformulary.conform.projection import OUTSIDE, Projection, Suspicion
 from transformulary.conform.search import Mistakes
@@ -75,6 +76,24 @@ def hidden_faults(projections: Iterable[Projection], findings: Sequence[Finding]
             more = {other.mistake.says for other in alike if other.mistake != s.mistake}
             others.setdefault(s.mistake, set()).update(more)
     return tuple(_hidden(group, L, tuple(sorted(others[mistake]))) for mistake, group in of.items())
+
+
+def unexplained_faults(projections: Iterable[Projection], findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
+    """Lines whose numbers, each within what is allowed, together differ by more than rounding makes; by line."""
+    named, differing = {mistake for f in findings for mistake, _ in f.mistakes}, {f.path for f in findings}
+    of: dict[tuple[str, str], dict[str, float]] = {}
+    for path, times in (item for each in projections for item in each.unexplained(named).items()):
+        if path not in differing:
+            step = parse(path).steps[-1]
+            of.setdefault((step.number, step.label), {})[path] = times
+    return tuple(_unexplained(f"Algorithm {number}, line {label}", values, L) for (number, label), values in of.items())
+
+
+def _unexplained(line: str, values: Mapping[str, float], L: int) -> Fault:
+    where = _where({parse(path).layer or OUTSIDE for path in values}, L)
+    size = f"differs by {max(values.values()):.0f} times what rounding makes of all its numbers together"
+    says = f"{size} (hidden in the rounding of single values), and no known mistake explains it"
+    return Fault("", line, where, says, 0.0, float("nan"), tuple(values))
 
 
 def _hidden(group: list[Suspicion], L: int, others: tuple[str, ...]) -> Fault:
@@ -223,17 +242,16 @@ def _unknown(findings: list[Finding], L: int) -> list[Fault]:
         groups.setdefault((step.number, step.label, finding.about), []).append(finding)
     faults = []
     for (number, label, about), group in groups.items():
+        worst = max(group, key=lambda f: f.error / f.allowed)
         lines = [*dict.fromkeys(group[0].since)]
         several, were = ("s", "were") if lines[1:] else ("", "was")
         also = f"; the fault may be in line{several} {', '.join(lines)} as well, which {were} not seen"
         since = also if lines else ""
-        error = max(f.error for f in group)
-        size = f"by {error:.1e} (allowed {group[0].allowed:.0e})" if error < float("inf") else "altogether"
+        size = (
+            f"by {worst.error:.1e} (allowed {at_most(worst.allowed)})" if worst.error < float("inf") else "altogether"
+        )
         says = f"differs {size}, and {about}{since}"
         where = ", ".join(filter(None, (_where({parse(f.path).layer or OUTSIDE for f in group}, L), _heads(group))))
-        faults.append(
-            Fault(
-                "", f"Algorithm {number}, line {label}", where, says, error, float("nan"), tuple(f.path for f in group)
-            )
-        )
+        line, paths = f"Algorithm {number}, line {label}", tuple(f.path for f in group)
+        faults.append(Fault("", line, where, says, worst.error, float("nan"), paths))
     return faults

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.conform.candidates.candidate import Candidate
-from transformulary.conform.diagnosis import Finding, Lockstep
+from transformulary.conform.diagnosis import Lockstep
 from transformulary.conform.faults import Fault
+from transformulary.conform.finding import Finding
 from transformulary.conform.reference import Reference
 from transformulary.conform.standing import Held, exchanged
 from transformulary.conform.weights import COLUMNS, Match, as_one, parts_of, reference_tensors, sentences

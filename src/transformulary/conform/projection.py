@@ -7,12 +7,14 @@ mistake, near 0 its absence; the noise of the coefficient is estimated from the 
 
 After lines that were not seen, all their mistakes change one value, and many of them alike: what explains most is
 taken, with all that it changes, from the difference; then what is left is projected again.
+
+What no mistake explains is found where all numbers of a value together differ by several times what rounding makes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, TypeGuard
 
@@ -21,6 +23,7 @@ from numpy.typing import NDArray
 
 from transformulary.conform.mistakes import Mistake
 from transformulary.conform.search import Place
+from transformulary.oracle.path import parse
 
 Array = NDArray[Any]
 
@@ -33,6 +36,9 @@ NEAR = 0.3
 #: such as the same mistake with another number, explains as much.
 SIDES, HALF = 2.0, 0.5
 WITHIN, BENT = 4.0, 0.1
+#: The numbers of a value together may differ by so many times as much as the oracle's rounding makes: this varies less
+#: than the largest of them does, if there are enough tokens.
+TIMES, TOKENS = 4.0, 8
 #: Where a mistake is that is in no layer: in the final norm, or in a line that is in none.
 OUTSIDE = -1
 
@@ -126,14 +132,17 @@ class Projection:
         self.untried: list[str] = []
         self._found: list[tuple[Suspicion, list[Suspicion]]] = []
         self._sums: dict[Mistake, dict[int, _Sum]] = {}
+        self._left: dict[str, tuple[float, set[Mistake]]] = {}
 
-    def add(self, layer: int, changes: Mapping[Place, Array], residual: Array, noise: Array) -> None:
-        """One line, in a layer (0: outside): what every mistake would change, what differs, what rounding did."""
+    def add(self, path: str, changes: Mapping[Place, Array], residual: Array, noise: Array) -> None:
+        """One line: what every mistake would change, what differs, what rounding did."""
+        self._leave(path, changes, residual, noise)
+        layer = parse(path).layer
         for (mistake, _), change in changes.items():
             for where in {0, layer or OUTSIDE} if mistake.layered else {OUTSIDE}:
                 self._add(mistake, where, _sum(change, residual, noise))
 
-    def pursue(self, changes: Mapping[Place, Array], residual: Array, noise: Array) -> None:
+    def pursue(self, path: str, changes: Mapping[Place, Array], residual: Array, noise: Array) -> None:
         """Several lines at once: the same, of mistakes everywhere (0) and in some layers."""
         left = {(m, layer if m.layered else OUTSIDE): change for (m, layer), change in changes.items()}
         while found := _found_in(left, residual, noise):
@@ -142,12 +151,23 @@ class Projection:
             still = {(s.mistake, s.layer) for s in _found_in(left, residual, noise)}
             alike = [s for s in found[1:] if (s.mistake, s.layer) not in still and best.gain - s.gain < CERTAIN**2]
             self._found.append((best, alike))
+        self._leave(path, changes, residual, noise)
         for (mistake, where), change in left.items():
             self._add(mistake, where, _sum(change, residual, noise))
 
     def _add(self, mistake: Mistake, where: int, new: _Sum) -> None:
         sums = self._sums.setdefault(mistake, {})
         sums[where] = sums.get(where, _Sum()) + new
+
+    def _leave(self, path: str, changes: Mapping[Place, Array], residual: Array, noise: Array) -> None:
+        if residual.ndim == 2 and residual.shape[1] >= TOKENS:
+            times = float(np.sqrt((residual * residual).mean() / (noise * noise).mean()))
+            self._left[path] = times, {mistake for mistake, _ in changes}
+
+    def unexplained(self, known: Collection[Mistake]) -> dict[str, float]:
+        """Path -> by how many times as much as rounding makes its numbers differ, where no mistake was found."""
+        there = {s.mistake for s, _ in self.hidden()}.union(known)
+        return {path: n for path, (n, acting) in self._left.items() if n > TIMES and acting.isdisjoint(there)}
 
     def hidden(self) -> list[tuple[Suspicion, list[Suspicion]]]:
         """Mistakes that were found, each with others that explain as much."""

@@ -68,7 +68,7 @@ class Replay:
         self.path, self.seen, self.given = path, seen, Read.of(x)
         self._model, self._checked = Model(config, theta), True
         self.adopted = adopted
-        within = any("/" in p for p in (path, *seen))
+        within = any("/" in p or "t=" in p for p in (path, *seen))
         self._watch = Watch(self._hook, NAMES, None if within else nothing, order, KEPT)
         self._lines: dict[str, Any] = {}  # line -> the value that the run without a further mistake goes on with
         self._kept = self._lines  # of the run that goes on

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from transformulary.conform.compared import told
+from transformulary.conform.compared import at_most, told
 from transformulary.conform.faults import Fault
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.titles import title_of
@@ -171,7 +171,7 @@ def _numbers(row: Row) -> str:
         return "rounding alone may change it altogether" if row.compared else ""
     infinite = "another shape" if row.misshapen else "not a number"
     error = f"error {row.error:.1e}" if row.error < float("inf") else infinite
-    return f"{error}, allowed {row.allowed:.0e}" + (f", at {row.at}" if row.status == DIFFERS else "")
+    return f"{error}, allowed {at_most(row.allowed)}" + (f", at {row.at}" if row.status == DIFFERS else "")
 
 
 def rows_of(

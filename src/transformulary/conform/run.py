@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from transformulary.conform.allowance import Allowance
-from transformulary.conform.candidates.candidate import Candidate, lowest
+from transformulary.conform.candidates.candidate import Array, Candidate, lowest
 from transformulary.conform.candidates.opened import candidates_of
 from transformulary.conform.candidates.places import Table, as_table
-from transformulary.conform.compared import error_of, is_line, told
-from transformulary.conform.diagnosis import Finding, Lockstep
+from transformulary.conform.compared import at_most, error_of, is_line, outermost, told
+from transformulary.conform.diagnosis import Lockstep
 from transformulary.conform.dumps import nearest, read_index
-from transformulary.conform.faults import Fault, faults_of, hidden_faults, invisible_in
+from transformulary.conform.faults import Fault, faults_of, hidden_faults, invisible_in, unexplained_faults
+from transformulary.conform.finding import Finding
 from transformulary.conform.held import adopted
 from transformulary.conform.misplaced import misplaced
 from transformulary.conform.misplaced import note as note_of
@@ -119,13 +120,13 @@ def _report(first: Candidate, runs: Sequence[_Run], ref: Reference, x: Read) -> 
     if not errors and not notes:
         raise CandidateError(f"{first.name} shows no line of Algorithm {number}; there is nothing to compare.")
     unseen = [] if any(line_at(line).counts for line in seen) else _unseen(ref, seen)
-    hidden = hidden_faults(projections, findings, ref.whole.layers)
+    hidden, unexplained = (of(projections, findings, ref.whole.layers) for of in (hidden_faults, unexplained_faults))
     return Report(
         candidate=first.name, against=ref.name, precision=first.precision, ell=len(x.x),
         rows=rows_of(errors, unseen, {path for run in runs for path in run.misshapen}, number), notes=tuple(notes),
-        faults=(*weights, *faults_of(findings, ref.config), *hidden),
-        agreement=_agreement(left, findings), unseen=tuple(unseen), invisible=invisible_in(projections),
-        tokens=x.x, context=x.z, segments=x.s, number=number,
+        faults=(*weights, *faults_of(findings, ref.config), *hidden, *unexplained),
+        agreement=None if unexplained else _agreement(left, findings), unseen=tuple(unseen),
+        invisible=invisible_in(projections), tokens=x.x, context=x.z, segments=x.s, number=number,
     )  # fmt: skip
 
 
@@ -141,7 +142,7 @@ def _of_last_token(c: Candidate, ref: Reference, x: Read) -> Candidate:
     allowed = AllowedHere(replace(c, seen=seen | {last: P}), ref, x)(last)
     status, how = (AGREES, "agrees") if error <= allowed else (DIFFERS, "differs")
     line = line_at(last).label
-    says = f"line {line} is shown of the last token alone, and {how}: error {error:.1e}, allowed {allowed:.0e}"
+    says = f"line {line} is shown of the last token alone, and {how}: error {error:.1e}, allowed {at_most(allowed)}"
     return replace(c, seen=seen, notes=(*c.notes, Note("output", status, says)))
 
 
@@ -202,9 +203,7 @@ def _check_places(c: Candidate, ref: Reference, x: Read) -> None:
 
 def _run(c: Candidate, ref: Reference, x: Read, differs: Callable[[], None] = lambda: None) -> _Run:
     allowed = AllowedHere(c, ref, x)
-    run = Lockstep(
-        c.seen, ref.config, x, ref.theta, allowed, own=c.own, noise=None if c.own else allowed.noise, differs=differs
-    )
+    run = Lockstep(c.seen, ref.config, x, ref.theta, allowed, own=c.own, noise=allowed.noise, differs=differs)
     errors = [(path, error, allowed(path)) for path, error in run.errors.items()]
     untried = tuple(Note("rounding", UNSEEN, what) for what in (run.projection.untried if run.projection else ()))
     if ordered := _of_another_order(c, ref, x, run.findings):
@@ -244,22 +243,35 @@ class AllowedHere:
     That is the lowest of its value's, of those that went into it, the X to which it adds and all that was seen since,
     and of what its published code takes for that line.
 
-    noise  path -> what the candidate's own precision did there to the oracle
+    noise  path -> what the lowest of them did there to the oracle: of whole lines, and of what is in those
+           that were not seen as a whole; empty in float64
     """
 
     def __init__(self, c: Candidate, ref: Reference, x: Read) -> None:
+        self._measured = partial(Allowance, config=ref.config, x=x, theta=ref.theta, own=c.own, lower=c.lower)
         self.precision, self.lower, self.kinds = c.precision, c.lower, dict(c.kinds)
         precisions = {c.precision, *c.kinds.values(), *c.lower.values()}
-        self.by = {p: Allowance(c.seen, ref.config, x, ref.theta, p, c.own, c.lower) for p in precisions}
-        self.noise = self.by[c.precision].noise
+        self.by = {p: self._measured(c.seen, precision=p) for p in precisions}
+        self.seen = c.seen
         if not c.own and {*c.kinds.values()} - {c.precision}:
             self._inherit(self.by[lowest(precisions)].noise)
 
     def __call__(self, path: str) -> float:
+        return max(self.by[p](path) for p in self._precisions(path))
+
+    @cached_property
+    def noise(self) -> Mapping[str, Array]:
+        whole, by = outermost(self.seen), self.by
+        if len(whole) < len(self.seen):
+            by = {p: self._measured(whole, precision=p) for p in by}
+        at = {path: by[lowest(self._precisions(path))].noise for path in whole}
+        return {path: noise[path] for path, noise in at.items() if path in noise}
+
+    def _precisions(self, path: str) -> set[str]:
+        """Those of a line, of its value, and of what went into it."""
         own = self.kinds.get(path, self.precision)
         hidden = {p for allowance in self.by.values() for p in allowance.since.get(path, ())}
-        lower = {self.lower.get(line_of(path).partition("/")[0], own)} | hidden
-        return max(self.by[p](path) for p in {own, *lower})
+        return {own, self.lower.get(line_of(path).partition("/")[0], own)} | hidden
 
     def _inherit(self, order: Iterable[str]) -> None:
         since = "float64"

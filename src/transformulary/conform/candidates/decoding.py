@@ -20,7 +20,7 @@ from transformulary.conform.candidates.caches import PADDED, PADS, RIGHT, WAYS, 
 from transformulary.conform.candidates.calling import ids
 from transformulary.conform.candidates.pytorch import failing
 from transformulary.conform.candidates.returned import logits
-from transformulary.conform.compared import error_of
+from transformulary.conform.compared import at_most, error_of
 from transformulary.conform.notes import AGREES, DIFFERS, UNSEEN, Note
 from transformulary.conform.reference import Reference
 from transformulary.errors import AlgorithmError, CandidateError
@@ -85,11 +85,13 @@ def judged(what: str, theirs: Tensor, known: Judge, why: Callable[[], str] = str
     error = difference(theirs, known.values[: len(theirs)])
     allowed = known.allowed(error)
     if not error <= allowed:
-        says = f"{what}, logits differ by {error:.1e} (allowed {allowed:.0e}) from those of the sequence alone{why()}"
+        says = (
+            f"{what}, logits differ by {error:.1e} (allowed {at_most(allowed)}) from those of the sequence alone{why()}"
+        )
         return Note("decoding", DIFFERS, says)
     if allowed >= 1:
         return Note("decoding", UNSEEN, f"{what}: rounding alone may change these logits altogether")
-    return Note("decoding", AGREES, f"{what}: the same logits, to {error:.0e} (allowed {allowed:.0e})")
+    return Note("decoding", AGREES, f"{what}: the same logits, to {error:.0e} (allowed {at_most(allowed)})")
 
 
 def difference(theirs: Tensor, ours: Tensor) -> float:
