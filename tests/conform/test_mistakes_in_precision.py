@@ -20,10 +20,10 @@ REFERENCES |= {kind: build_encoder(sizes)[2] for kind, (sizes, _) in KINDS.items
 
 @pytest.mark.parametrize("kind", REFERENCES)
 def test_a_mistake_in_bfloat16_is_the_mistake(kind):
-    """Where it makes sense for a model, it does in bfloat16; what it gives is what it gives in float64, but for rounding."""
+    """Where it makes sense for a model, it does in bfloat16, and gives numbers where it gives numbers in float64."""
     ref = REFERENCES[kind]
     number = number_of(ref.config)
-    read = Read(tuple(X), tuple(Z) if number in ("8", "8a") else (), tuple([*SEGMENTS, 1]) if number == "9" else ())
+    read = Read(tuple(X), tuple(Z) if number in ("8", "8a") else (), (*SEGMENTS, 1) if number == "9" else ())
     low, output = in_precision(ref.theta, "bfloat16", ACCUMULATED), Model(ref.config, ref.theta).output
     exact, rounded = (Replay(output, {}, read, theta, ref.config, {}) for theta in (ref.theta, low))
 

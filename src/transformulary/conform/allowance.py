@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.conform.compared import Comparison, error_of, is_line, matrix
+from transformulary.conform.replay import Replay
 from transformulary.oracle.lines import line_at
 from transformulary.oracle.path import line_of
 from transformulary.oracle.precision import ACCUMULATED, in_precision
@@ -87,6 +88,13 @@ class Allowance:
         for _ in range(SHAKEN):
             self._run(self.theta, off, self._judge(larger))
         return most
+
+    def low(self, path: str, seen: Mapping[str, Array]) -> Replay:
+        """The value at a path in this precision, with some mistakes, in a run that goes on with what was seen."""
+        kind = ACCUMULATED[self.precision]
+        assert kind
+        theta = in_precision(self.theta, self.precision, ACCUMULATED)
+        return Replay(path, {p: kind.narrow(v) for p, v in seen.items()}, self.given, theta, self.config, {})
 
     def _judge(self, tell: Callable[[str, Array, float], None]) -> Callable[[str, Array], None]:
         """Tells of every value, and by how much it differs from the exact one."""

@@ -49,6 +49,7 @@ class Lockstep:
     seen     path -> their value, tokens as columns
     allowed  path -> the error that counts as agreement
     noise    path -> what rounding did there to the oracle; then faults are looked for that hide in rounding
+    low      path, what is seen before it -> the value there in the candidate's precision, with some mistakes
     order    suspect another order of the lines: only that, alone or with others in every layer, is looked for
     own      every value was computed from the oracle's own: go on with ours, and a fault is in its own line
     differs  is called at the first value that differs, before what explains it is looked for
@@ -63,12 +64,13 @@ class Lockstep:
         allowed: Callable[[str], float],
         own: bool = False,
         noise: Mapping[str, Array] | None = None,
+        low: Callable[[str, Mapping[str, Array]], Compute] | None = None,
         order: bool = False,
         differs: Callable[[], None] = lambda: None,
     ) -> None:
         self.seen, self.given, self.allowed = seen, Read.of(x), allowed
         self.model, self.known = Model(config, theta), KNOWN[number_of(config)]
-        self.own, self.order, self._differs = own, order, differs
+        self.own, self.order, self._differs, self._low = own, order, differs, low
         self.projection = Projection(noise) if noise else None
         self.findings: list[Finding] = []
         self.errors: dict[str, float] = {}
@@ -144,12 +146,15 @@ class Lockstep:
             places = [(m, 0) for m in acting]
         if not finite(right := tried(compute, known)):
             return
+        exact = ours
+        if gap and known and self._low and finite(low := tried(self._low(path, seen), known)):
+            exact, rounded = right, low  # what is wrong is rounded otherwise
         changes = {}
         for place in (place for place in places if place[0] not in known):
             value = tried(compute, {**known, **dict([place])})
             if finite(value) and np.shape(value) == np.shape(ours) and error_of(right, value) > EXACT:
                 changes[place] = (scaled(value) - scaled(right)).astype(np.float32)
-        of = (path, changes, scaled(theirs) - scaled(right), scaled(rounded) - scaled(ours))
+        of = (path, changes, scaled(theirs) - scaled(right), scaled(rounded) - scaled(exact))
         if gap:
             projection.pursue(*of)
         else:

@@ -203,7 +203,9 @@ def _check_places(c: Candidate, ref: Reference, x: Read) -> None:
 
 def _run(c: Candidate, ref: Reference, x: Read, differs: Callable[[], None] = lambda: None) -> _Run:
     allowed = AllowedHere(c, ref, x)
-    run = Lockstep(c.seen, ref.config, x, ref.theta, allowed, own=c.own, noise=allowed.noise, differs=differs)
+    run = Lockstep(
+        c.seen, ref.config, x, ref.theta, allowed, own=c.own, noise=allowed.noise, low=allowed.low, differs=differs
+    )
     errors = [(path, error, allowed(path)) for path, error in run.errors.items()]
     untried = tuple(Note("rounding", UNSEEN, what) for what in (run.projection.untried if run.projection else ()))
     if ordered := _of_another_order(c, ref, x, run.findings):
@@ -266,6 +268,10 @@ class AllowedHere:
             by = {p: self._measured(whole, precision=p) for p in by}
         at = {path: by[lowest(self._precisions(path))].noise for path in whole}
         return {path: noise[path] for path, noise in at.items() if path in noise}
+
+    def low(self, path: str, seen: Mapping[str, Array]) -> Replay:
+        """The value at a path in the lowest of them, with some mistakes, in a run that goes on with what was seen."""
+        return self.by[lowest(self._precisions(path))].low(path, seen)
 
     def _precisions(self, path: str) -> set[str]:
         """Those of a line, of its value, and of what went into it."""
