@@ -22,7 +22,7 @@ from transformulary.conform.description import Base, Heads, describe
 from transformulary.conform.finding import Finding
 from transformulary.conform.mistakes import KEPT, KNOWN, NAMES, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
-from transformulary.conform.replay import OFF, Replay, first_members
+from transformulary.conform.replay import OFF, Replay, first_members, is_part
 from transformulary.conform.search import ALIKE, EARLY, FEW, Compute, Explanation, Mistakes, Place, Search, tried
 from transformulary.oracle.lines import Line, line_at
 from transformulary.oracle.path import Path, parse
@@ -309,7 +309,7 @@ class Lockstep:
 
     def _plain(self, path: str) -> bool:
         """Whether the first tokens of a value can be computed without the others."""
-        return self._causal(path) and not any("/" in p for p in (path, *self.seen))
+        return self._causal(path) and not any(is_part(p) for p in (path, *self.seen))
 
     def _early(self, path: str, *more: Any) -> Compute | None:
         """The value of the first EARLY tokens, if that is cheaper."""

@@ -67,11 +67,11 @@ def faults_of(findings: Sequence[Finding], c: Config) -> tuple[Fault, ...]:
 
 def hidden_faults(projections: Iterable[Projection], findings: Sequence[Finding], L: int) -> tuple[Fault, ...]:
     """Mistakes that no value shows by itself, found in the pattern of all differences."""
-    named = {mistake for finding in findings for mistake, _ in finding.mistakes}
+    named = {mistake.key for finding in findings for mistake, _ in finding.mistakes}
     of: dict[Mistake, list[Suspicion]] = {}
     others: dict[Mistake, set[str]] = {}
     for s, alike in (found for projection in projections for found in projection.hidden()):
-        if s.mistake not in named:
+        if s.mistake.key not in named:
             of.setdefault(s.mistake, []).append(s)
             more = {other.mistake.says for other in alike if other.mistake != s.mistake}
             others.setdefault(s.mistake, set()).update(more)

@@ -36,6 +36,11 @@ def first_members(path: str) -> bool:
     return not _NOT_THE_FIRST.search(path)
 
 
+def is_part(path: str) -> bool:
+    """Whether a path is of what is within a line, or of one of its columns."""
+    return "/" in path or "t=" in path
+
+
 #: The layer of a mistake that is to be switched off.
 OFF = -1
 
@@ -68,7 +73,7 @@ class Replay:
         self.path, self.seen, self.given = path, seen, Read.of(x)
         self._model, self._checked = Model(config, theta), True
         self.adopted = adopted
-        within = any("/" in p or "t=" in p for p in (path, *seen))
+        within = any(is_part(p) for p in (path, *seen))
         self._watch = Watch(self._hook, NAMES, None if within else nothing, order, KEPT)
         self._lines: dict[str, Any] = {}  # line -> the value that the run without a further mistake goes on with
         self._kept = self._lines  # of the run that goes on

@@ -94,7 +94,7 @@ class Report:
         if n := len(self.invisible):
             known = "1 known mistake, which" if n == 1 else f"{n} known mistakes, which"
             them = "it" if n == 1 else "them"
-            hidden = f"{known} in {self.precision} cannot be told from rounding"
+            hidden = f"{known} in {self._low} cannot be told from rounding"
             said.append(f"Not seen: {hidden}. Run it in float64 (model.double()) to see {them}.")
         return said
 
@@ -153,7 +153,12 @@ class Report:
 
     @property
     def _hidden(self) -> str:
-        return f"What cannot be told from rounding in {self.precision}"
+        return f"What cannot be told from rounding in {self._low}"
+
+    @property
+    def _low(self) -> str:
+        """The precision in which something hides; of values that are in several, most may be in float64."""
+        return self.precision if self.precision != "float64" else "the precision of some values"
 
     def _table(self, whole: bool = False) -> list[tuple[str, str, str]]:
         """(what, verdict, numbers) of every note and line, in the order of comparison.
