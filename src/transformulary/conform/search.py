@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +76,7 @@ class Search:
     early    the value of the first EARLY tokens with some mistakes, if that is cheaper
     instead  another explanation, which is asked for before two mistakes are
     two      whether two mistakes are sought
+    refuted  whether other values say that a mistake is not there
     """
 
     compute: Compute
@@ -89,8 +91,11 @@ class Search:
     early: Compute | None = None
     instead: Callable[[], Explanation | None] = lambda: None
     two: bool = True
+    refuted: Callable[[Mapping[Mistake, int]], bool] = lambda _: False
     _beginnings: dict[Place, Array] = field(default_factory=dict)
     _causal: dict[Place, bool] = field(default_factory=dict)
+    _known: set[Any] = field(default_factory=set)
+    _not_there: dict[Place, bool] = field(default_factory=dict)
     _tried: list[tuple[float, Mistakes]] = field(default_factory=list)
 
     def explanation(self) -> Explanation | None:
@@ -129,12 +134,24 @@ class Search:
         return any(error <= EXACT for error, _ in self._tried)
 
     def _try(self, mistakes: Mistakes) -> Array | None:
-        """The value with these mistakes; None where they change but rounding, or make no sense for this model."""
+        """The value with these mistakes; None where they change but rounding, make no sense, or are not there.
+
+        So it is where they are called otherwise, as one line's alone, and are known to give it.
+        """
         value = tried(self.compute, dict(mistakes))
         if value is None or self.error(self.ours, value) <= min(self.bound, LEAST * self._gap):
             return None
+        what = tuple((mistake.says, layer) for mistake, layer in mistakes), hash(value.tobytes())
+        if what in self._known or any(map(self._refuted, mistakes)):
+            return None
+        self._known.add(what)
         self._tried.append((self.error(value, self.theirs), mistakes))
         return value
+
+    def _refuted(self, place: Place) -> bool:
+        if place not in self._not_there:
+            self._not_there[place] = self.refuted(dict([place]))
+        return self._not_there[place]
 
     def _kept(self, place: Place, value: Array) -> Array:
         """What is remembered of a value with one mistake: what it changes, and how it begins."""
