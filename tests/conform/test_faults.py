@@ -35,8 +35,8 @@ NO_DIFFERENCE = {
 }
 LAYERED = ("10.5", "10.6", "10.7", "10.8")
 LLAMAS = ("4r", "6r")
-ONLY_LLAMA = {"groups-by-remainder", "gate-up-swapped", "gated-mlp-on-X", "no-gate", "rope-on-v", "act-GELU_tanh", "W_u-tied"}
-KIND = {"scale-added": "neo", "embedding-unscaled": "gemma"}
+ONLY_LLAMA = {"groups-by-remainder", "gate-up-swapped", "gated-mlp-on-X", "no-gate", "rope-on-v", "act-GELU_tanh"}
+KIND = {"scale-added": "neo", "embedding-unscaled": "gemma", "W_u-tied": "llama"}
 #: Mistakes whose number the table does not have.
 NUMBERS = [BY_KEY[key].having(number) for key, number in (
     ("rope-base-10000", 137000), ("rope-base-10000", 26789.0123), ("rope-slower-4", 3.2), ("scale-by-8", 3.3),

@@ -164,7 +164,7 @@ class Lockstep:
                 changes[place] = (scaled(value) - scaled(right)).astype(np.float32)
         of = (changes, scaled(theirs) - scaled(right), scaled(rounded) - scaled(ours))
         if gap:
-            projection.pursue(*of)
+            projection.pursue({line.layer for line in (parse(path), *gap)}, *of)
         else:
             projection.add(parse(path).layer, *of)
 
