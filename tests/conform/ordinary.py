@@ -152,6 +152,7 @@ class Attention(nn.Module):
         )
         angle = (torch.arange(T, dtype=y.dtype) + offset)[:, None] / self.number("rope-slower", 1) * freq
         cos, sin = angle.cos(), angle.sin() * (-1 if self.has("rope-backwards") else 1)
+        cos, sin = (sin, cos) if self.has("rope-cos-sin") else (cos, sin)
         y = y.unflatten(-1, (2, -1)).mT.flatten(-2) if self.has("rope-rows") else y
         a, b = (y[..., 0::2], y[..., 1::2]) if self.has("rope-neighbours") else y.chunk(2, -1)
         turned = (a * cos - b * sin, b * cos + a * sin)
@@ -320,12 +321,12 @@ class Head(nn.Module):
         self.weight = nn.Parameter(torch.zeros(s.vocab, s.width))
         self.bias = None if s.llama else nn.Parameter(torch.zeros(s.vocab))
 
-    def forward(self, x):
+    def forward(self, x, weight):
         x = x / math.sqrt(x.shape[-1]) if self.has("logits-scaled") else x
         if self.has("norm-after-final"):
             norm = F.layer_norm if self.bias is not None else F.rms_norm
             x = norm(x, x.shape[-1:], eps=self.eps)
-        logits = F.linear(x, self.weight, None if self.has("no-b_u") else self.bias)
+        logits = F.linear(x, weight, None if self.has("no-b_u") else self.bias)
         if self.has("softmax-over-tokens"):
             return logits.softmax(-2)
         return logits.softmax(-1) if self.has("softmax-twice") else logits
@@ -357,7 +358,8 @@ class Ordinary(nn.Module):
             e = e + self.wpe(t)
         for block in self.blocks:
             e = block(e)
-        return self.head(e if self.has("post-norm") else self.ln_f(e))
+        e = e if self.has("post-norm") else self.ln_f(e)
+        return self.head(e, self.wte.weight if self.has("W_u-tied") else self.head.weight)
 
 
 PLACES = {

@@ -41,6 +41,14 @@ def added_error(ours: Array, theirs: Array, X: Array) -> float:
         return error_of(ours - X, np.where(lost, ours, theirs) - X)
 
 
+def error_beside(base: Array | None, ours: Array, theirs: Array) -> float:
+    """The error of a value and, where X is known to which its line adds, of what is added, whichever is larger."""
+    error = error_of(ours, theirs)
+    if base is not None and np.shape(base) == np.shape(theirs):
+        return max(error, added_error(ours, theirs, base))
+    return error
+
+
 def told(error: float, allowed: float) -> bool:
     """Whether an error says anything: rounding alone may not change the value by all of its size."""
     return allowed < 1 or not error <= allowed
@@ -80,10 +88,7 @@ class Comparison:
 
     def error(self, path: str, ours: Array, theirs: Array) -> float:
         """The error of a value, and of what its line adds, whichever is larger."""
-        error, base = error_of(ours, theirs), self.base(path)
-        if base is not None and np.shape(base) == np.shape(theirs):
-            return max(error, added_error(ours, theirs, base))
-        return error
+        return error_beside(self.base(path), ours, theirs)
 
     def base(self, path: str) -> Array | None:
         """The X to which the line of a value adds; None for a line that does not, or where X was not seen."""

@@ -145,6 +145,8 @@ def _moved(ours: Array, theirs: Array, it: str) -> Iterator[str]:
         ("tokens", tokens := _matching(ours.T, theirs.T), ours[:, tokens]),
     ):
         if _explains(candidate, ours, theirs):
+            if np.array_equal(order, np.arange(len(order))[::-1]):
+                yield f"{what} are in reverse order"
             how = "permuted" if len(set(order)) == len(order) else "those of others"
             yield f"{what} {_ranges(np.flatnonzero(order != np.arange(len(order))) + 1)} of {len(order)} are {how}"
 

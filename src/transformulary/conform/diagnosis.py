@@ -20,10 +20,11 @@ from transformulary.conform.allowance import EXACT
 from transformulary.conform.compared import Comparison, error_of, is_line, log_probabilities, matrix
 from transformulary.conform.description import Base, Heads, describe
 from transformulary.conform.finding import Finding
-from transformulary.conform.mistakes import KEPT, KNOWN, NAMES, Mistake, acts_at
+from transformulary.conform.mistakes import KEPT, NAMES, Mistake, acts_at
 from transformulary.conform.projection import Projection, finite
 from transformulary.conform.replay import OFF, Replay, first_members, is_part
 from transformulary.conform.search import ALIKE, EARLY, FEW, Compute, Explanation, Mistakes, Place, Search, tried
+from transformulary.conform.suspects import Suspects
 from transformulary.oracle.lines import Line, line_at
 from transformulary.oracle.path import Path, parse
 from transformulary.oracle.theta import Theta
@@ -38,8 +39,6 @@ Array = NDArray[Any]
 WORK = 3e10
 #: Mistakes with any number that are tried beside another one, in a line that can be computed by itself.
 FITTED = 8
-#: No mistakes.
-NONE: Mapping[Mistake, int] = {}
 UNTRIED = "not tried, which would take too long; float64 (model.double()) shows it"
 
 
@@ -69,7 +68,9 @@ class Lockstep:
         differs: Callable[[], None] = lambda: None,
     ) -> None:
         self.seen, self.given, self.allowed = seen, Read.of(x), allowed
-        self.model, self.known = Model(config, theta), KNOWN[number_of(config)]
+        self.model = Model(config, theta)
+        self.suspects = Suspects(self.model)
+        self.known = self.suspects.known
         self.own, self.order, self._differs, self._low = own, order, differs, low
         self.projection = Projection(noise) if noise else None
         self.findings: list[Finding] = []
@@ -78,9 +79,6 @@ class Lockstep:
         self.adopted: dict[Mistake, int] = {}
         self._alike: dict[Mistakes, tuple[Mistakes, ...]] = {}  # what was adopted -> what explained as much
         self._comparison = Comparison(seen)
-        self._run: dict[
-            str, set[bool]
-        ] = {}  # "4.6", "4": a line, an algorithm -> whether it ran in a layer, or outside
         within = any("/" in path for path in seen)
         self._unexplained: set[str] = set()  # lines for which two mistakes were sought, and none found
         self._ours: dict[str, Array] = {}  # line -> our value, where all are made of ours
@@ -88,10 +86,7 @@ class Lockstep:
         self.model.run(self._watch.algorithms, self.given)
 
     def _compare(self, path: str, ours: Any) -> Any:
-        step = parse(path)
-        number, label = step.steps[-1].number, step.steps[-1].label
-        for line in (f"{number}.{label}", number):
-            self._run.setdefault(line, set()).add(bool(step.layer))
+        self.suspects.computed(path)
         if path in self.seen:
             self._judge(path, ours)
         elif not self.own:
@@ -140,7 +135,7 @@ class Lockstep:
         if gap or ":" in path:
             places = self._hidden(projection, [parse(path), *gap])
             seen = {p: value for p, value in self.seen.items() if p in projection.noise}
-            compute = Replay(path, seen, self.given, self.model.theta, self.model.config, {})
+            compute = self._replay(path, seen=seen)
         elif self.own and (lines := self._gathered(path)):
             compute, acting = self._together(path, lines)
             places = [(m, 0) for m in acting]
@@ -156,7 +151,7 @@ class Lockstep:
                 changes[place] = (scaled(value) - scaled(right)).astype(np.float32)
         of = (path, changes, scaled(theirs) - scaled(right), scaled(rounded) - scaled(exact))
         if gap:
-            projection.pursue(*of)
+            projection.pursue({line.layer for line in (parse(path), *gap)}, *of)
         else:
             projection.add(*of)
 
@@ -187,7 +182,8 @@ class Lockstep:
         elif self.own and (lines := self._gathered(path)):
             found = self._of_several(path, lines, ours, theirs)
         elif inside or (not self.own and (gap or self._entered(path))):
-            every = (some for l in self._places(path) for some in (self._level(l), self._alone(l, path)))
+            since, alone = [*self._comparison.gap(path), parse(path)], self.suspects.alone
+            every = (some for l in self.suspects.places(path) for some in (self._level(l), alone(l, since)))
             found = self._nonlocal(path, ours, theirs, every)
             if found and not dict(found.mistakes).items() <= self.adopted.items():
                 self.adopted |= dict(found.mistakes)
@@ -220,7 +216,7 @@ class Lockstep:
             return None
         shown = before.pattern.replace("[l]", f"[l={parse(path).layer}]")
         rest = {p: value for p, value in self.seen.items() if p != shown}
-        replay = Replay(path, rest, self.given, self.model.theta, self.model.config, {})
+        replay = self._replay(path, seen=rest)
         of_it = [m for m in (*self.known.mistakes, *self.known.alone) if before.name in (m.within, *m.changes)]
         says = f"{{}}, in what line {line.label} reads (what is shown of line {before.label} agrees)"
         acting = [replace(m, says=says.format(m.says)) for m in of_it if acts_at(m, before) and not m.lines]
@@ -242,7 +238,7 @@ class Lockstep:
         rest = {p: value for p, value in self._ours.items() if line_at(p).name not in names}
         among = [*lines, line_at(path)]
         acting = [m for m in (*self.known.mistakes, *self.known.alone) if any(acts_at(m, line) for line in among)]
-        return Replay(path, rest, self.given, self.model.theta, self.model.config, {}), acting
+        return self._replay(path, seen=rest), acting
 
     def _again(self, on: Mapping[Mistake, int]) -> Array:
         """The line that is being computed, with some mistakes."""
@@ -291,37 +287,46 @@ class Lockstep:
         two: bool = True,
     ) -> Explanation | None:
         """Mistakes since the last value that was seen: what explains the first tokens is tried on all of them."""
-        config = self.model.config
-        replay = partial(Replay, path, theta=self.model.theta, config=config, adopted=self.adopted, order=order)
+        self.adopted = self._still_there(path)
+        beside: dict[str, Any] = {"adopted": self.adopted, "order": order}
+        replay = partial(self._replay, path, **beside, allowed=self.allowed)
         if self.adopted and not order:
-            usual = replay(self.seen, self.given)
+            usual = replay()
             if known := self._adopted(path, usual, theirs):
                 return known
             ours = usual({})
         x, levels = self.given.x, list(levels)
-        search = partial(self._search, path, two=two, early=self._early(path, self.adopted, order))
+        search = partial(self._search, path, two=two, early=self._early(path, **beside))
         for few in (n for n in FEW if self._plain(path) and n < len(x) / 2):
             if self._comparison.error(path, ours[:, :few], theirs[:, :few]) > self.allowed(path):
-                first = search(self._of_first(few, path, self.adopted, order), ours[:, :few], theirs[:, :few], levels)
+                first = search(begun := replay(few=few), ours[:, :few], theirs[:, :few], levels, refuted=begun.refuted)
                 levels = [[first.mistakes, *first.alike], *levels] if first else levels
                 break
-        return search(replay(self.seen, self.given), ours, theirs, levels)
+        return search(whole := replay(), ours, theirs, levels, refuted=whole.refuted)
 
     def _plain(self, path: str) -> bool:
         """Whether the first tokens of a value can be computed without the others."""
         return self._causal(path) and not any(is_part(p) for p in (path, *self.seen))
 
-    def _early(self, path: str, *more: Any) -> Compute | None:
+    def _early(self, path: str, **how: Any) -> Compute | None:
         """The value of the first EARLY tokens, if that is cheaper."""
         cheaper = self._plain(path) and len(self.given.x) > 2 * EARLY
-        return self._of_first(EARLY, path, *more) if cheaper else None
+        return self._replay(path, EARLY, **how) if cheaper else None
 
-    def _of_first(
-        self, few: int, path: str, adopted: Mapping[Mistake, int] = NONE, order: tuple[Mistake, ...] = ()
-    ) -> Replay:
-        first = {p: v if line_at(p).side == "z" else v[:, :few] for p, v in self.seen.items() if np.ndim(v) == 2}
-        theta, config = self.model.theta, self.model.config
-        return Replay(path, first, self.given.first(few), theta, config, adopted, order)
+    def _replay(self, path: str, few: int = 0, seen: Mapping[str, Array] | None = None, **how: Any) -> Replay:
+        """Runs up to a value that go on with what was seen; few: of the first tokens only."""
+        seen, given = self.seen if seen is None else seen, self.given
+        if few:
+            first = {p: v if line_at(p).side == "z" else v[:, :few] for p, v in seen.items() if np.ndim(v) == 2}
+            seen, given = first, given.first(few)
+        return Replay(path, seen, given, self.model.theta, self.model.config, **how)
+
+    def _still_there(self, path: str) -> dict[Mistake, int]:
+        """What is known to be wrong, without what values contradict that were seen since and agree."""
+        if not self.adopted:
+            return {}
+        refuted = self._replay(path, allowed=self.allowed).refuted
+        return {m: where for m, where in self.adopted.items() if not refuted({m: where})}
 
     def _adopted(self, path: str, replay: Replay, theirs: Array) -> Explanation | None:
         """What is known to be wrong, where that explains this value as well: the mistakes that change it."""
@@ -355,35 +360,11 @@ class Lockstep:
         """Whether the first tokens of a value are what they would be without the others."""
         return line_at(path).side == "x" and number_of(self.model.config) != "9"
 
-    def _places(self, path: str) -> list[int]:
-        """Where a mistake before a value may be: everywhere, in the layers only, in one layer."""
-        return [0, *([] if parse(path).layer else [LAYERS]), *range(1, self.model.layers + 1)]
-
     def _level(self, layer: int) -> list[Mistakes]:
-        """The mistakes of lines that have been computed there; in the layers only: of lines that are outside too."""
-        needed: set[bool] = {0: set(), LAYERS: {True, False}}.get(layer, {True})
-        numbered = (m for finding in self.findings for m, _ in finding.mistakes if m.having)
-        possible = (
-            m
-            for m in dict.fromkeys((*self.known.mistakes, *numbered))
-            if (ran := [self._run[n] for n in m.changes if n in self._run])
-            and needed <= set().union(*ran)
-            and not self._contradicted(m)
-        )
-        return [((m, layer),) for m in possible]
-
-    def _contradicted(self, mistake: Mistake) -> bool:
-        """Whether a mistake of several lines together changes one that was seen, and agrees as it is."""
-        lines = () if mistake.lines or len(mistake.changes) < 2 else mistake.changes
-        agreeing = (path for path, error in self.errors.items() if is_line(path) and error <= self.allowed(path))
-        return bool(lines) and any(line_at(path).name in lines for path in agreeing)
-
-    def _alone(self, layer: int, path: str) -> list[Mistakes]:
-        """The mistakes of one line alone, of several that were computed there since the last value that was seen."""
-        since = [line for line in (*self._comparison.gap(path), parse(path)) if layer in (0, line.layer)]
-        lines = {line_at(str(line)).name for line in since}
-        acting = [m for m in self.known.alone if (m.within or m.line) in lines and m.changes.keys() & self._run.keys()]
-        return [((m, layer),) for m in acting] if len({m.within or m.line for m in acting}) > 1 else []
+        """The mistakes of lines that have been computed there, also with the numbers that were found."""
+        numbered = [m for finding in self.findings for m, _ in finding.mistakes if m.having]
+        agreeing = {line_at(p).name for p, error in self.errors.items() if is_line(p) and error <= self.allowed(p)}
+        return self.suspects.level(layer, numbered, agreeing)
 
 
 def _shown_apart(lines: Sequence[Line]) -> tuple[str, ...]:

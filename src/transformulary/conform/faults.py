@@ -100,7 +100,7 @@ def _hidden(group: list[Suspicion], L: int, others: tuple[str, ...]) -> Fault:
     mistake, weakest = group[0].mistake, max(group, key=lambda s: s.deviation / s.coefficient)
     sure = f"{weakest.coefficient:.2f} of it is there, give or take {weakest.deviation:.2f}"
     says = f"{mistake.says} (hidden in the rounding of single values: {sure}){ROUGHLY if mistake.having else ''}"
-    where = _where({s.layer for s in group}, L)
+    where = _where({s.layer for s in group}, L) or ("outside of the layers" if mistake.layered else "")
     return Fault(mistake.key, _head(mistake), where, says, 0.0, 0.0, (), others)
 
 

@@ -142,9 +142,12 @@ class Projection:
             for where in {0, layer or OUTSIDE} if mistake.layered else {OUTSIDE}:
                 self._add(mistake, where, _sum(change, residual, noise))
 
-    def pursue(self, path: str, changes: Mapping[Place, Array], residual: Array, noise: Array) -> None:
-        """Several lines at once: the same, of mistakes everywhere (0) and in some layers."""
-        left = {(m, layer if m.layered else OUTSIDE): change for (m, layer), change in changes.items()}
+    def pursue(
+        self, layers: Collection[int], path: str, changes: Mapping[Place, Array], residual: Array, noise: Array
+    ) -> None:
+        """Several lines at once, in these layers (0: outside): the same, of mistakes in all of them (0) and in some."""
+        whole = 0 if len(layers) > 1 else max(layers) or OUTSIDE
+        left = {(m, (layer or whole) if m.layered else OUTSIDE): change for (m, layer), change in changes.items()}
         while found := _found_in(left, residual, noise):
             best = found[0]
             residual = residual - left.pop((best.mistake, best.layer))

@@ -7,7 +7,7 @@ layer costs one layer, whatever the model's depth.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transformulary.conform.compared import is_line, matrix
+from transformulary.conform.compared import Comparison, error_beside, is_line, matrix
 from transformulary.conform.mistakes import KEPT, NAMES, Mistake, acts_at
 from transformulary.errors import AlgorithmError
 from transformulary.oracle.lines import line_at
@@ -41,6 +41,8 @@ def is_part(path: str) -> bool:
     return "/" in path or "t=" in path
 
 
+#: No mistakes.
+NONE: Mapping[Mistake, int] = {}
 #: The layer of a mistake that is to be switched off.
 OFF = -1
 
@@ -52,12 +54,17 @@ class Stop(Exception):
         self.value = value
 
 
+class _Refuted(Exception):
+    """Ends a run at a value that contradicts it."""
+
+
 class Replay:
     """`Replay(...)(on)` is the value at `path` with more mistakes: mistake -> where it `holds`, or OFF.
 
     seen     path -> their value; a run goes on with it
     adopted  mistakes that are known to be there
     order    another order of the lines, or none
+    allowed  path -> the error that counts as agreement; then mistakes can be `refuted`
     """
 
     def __init__(
@@ -67,17 +74,22 @@ class Replay:
         x: Read | Sequence[int],
         theta: Theta,
         config: Config,
-        adopted: Mapping[Mistake, int],
+        adopted: Mapping[Mistake, int] = NONE,
         order: tuple[Mistake, ...] = (),
+        allowed: Callable[[str], float] | None = None,
     ) -> None:
-        self.path, self.seen, self.given = path, seen, Read.of(x)
+        self.path, self.seen, self.given, self.allowed = path, seen, Read.of(x), allowed
         self._model, self._checked = Model(config, theta), True
         self.adopted = adopted
         within = any(is_part(p) for p in (path, *seen))
         self._watch = Watch(self._hook, NAMES, None if within else nothing, order, KEPT)
         self._lines: dict[str, Any] = {}  # line -> the value that the run without a further mistake goes on with
         self._kept = self._lines  # of the run that goes on
+        self._right: dict[str, Array | None] = {}  # what was seen and agrees -> the X to which its line adds
+        self._comparison = Comparison(seen)
+        self._look = self._agrees if allowed else _nothing
         self._value({}, {})
+        self._look = _nothing
         self._kept = {}
         self._beside: tuple[Mapping[Mistake, int], dict[str, Any]] = {}, self._lines  # mistakes -> their run's lines
         self._checked = False  # the same is given each time
@@ -88,6 +100,50 @@ class Replay:
         if first != self._beside[0]:
             self._beside = first, self._lines_with(first)
         return self._value(on, self._known(last, self._beside[1]))
+
+    def refuted(self, on: Mapping[Mistake, int]) -> bool:
+        """Whether a value that was seen, and agrees without these mistakes, is another one with them."""
+        if not self._right:
+            return False
+        self._look = self._differs
+        try:
+            with suppress(AlgorithmError), np.errstate(all="ignore"):
+                self._value(on, self._apart(on))
+        except _Refuted:
+            return True
+        finally:
+            self._look = _nothing
+        return False
+
+    def _apart(self, on: Mapping[Mistake, int]) -> dict[str, Any]:
+        """The values of lines that nothing changes which these mistakes change, as what was seen takes its place."""
+        found, changed = {}, set[str]()
+        for path, value in self._lines.items():
+            line = line_at(path)
+            if _touched(path, on):
+                changed.add(line.side)
+            if changed.isdisjoint({line.side, "z"}):
+                found[path] = value
+            if path in self.seen and line.stream:
+                changed.discard(line.side)
+        return found
+
+    def _agrees(self, path: str, value: Any) -> None:
+        """Remember what agrees as it is."""
+        if path not in self.seen:
+            self._comparison.missed(path)
+            return
+        assert self.allowed
+        base = self._comparison.base(path)
+        if error_beside(base, matrix(value), self.seen[path]) <= self.allowed(path):
+            self._right[path] = base
+        self._comparison.passed(path)
+
+    def _differs(self, path: str, value: Any) -> None:
+        """Stop at what agreed and does not any longer."""
+        assert self.allowed
+        if path in self._right and error_beside(self._right[path], matrix(value), self.seen[path]) > self.allowed(path):
+            raise _Refuted
 
     def _lines_with(self, on: Mapping[Mistake, int]) -> dict[str, Any]:
         """Line -> its value in the run with these mistakes, as far as it gets."""
@@ -113,6 +169,7 @@ class Replay:
     def _hook(self, path: str, value: Any) -> Any:
         if path == self.path:
             raise Stop(value)
+        self._look(path, value)
         if path in self.seen:
             theirs = list(self.seen[path].T) if isinstance(value, list) else self.seen[path]
             if _shape(value) != _shape(theirs):
@@ -121,6 +178,10 @@ class Replay:
         if is_line(path) and "t=" not in path:
             self._kept[path] = value
         return value
+
+
+def _nothing(path: str, value: Any) -> None:
+    """Look at no value."""
 
 
 def _shape(value: Any) -> tuple[int, ...]:

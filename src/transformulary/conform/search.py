@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +96,7 @@ class Search:
     early    the value of the first EARLY tokens with some mistakes, if that is cheaper
     instead  another explanation, which is asked for before two mistakes are
     two      whether two mistakes are sought
+    refuted  whether other values say that a mistake is not there
     """
 
     compute: Compute
@@ -110,8 +112,11 @@ class Search:
     early: Compute | None = None
     instead: Callable[[], Explanation | None] = lambda: None
     two: bool = True
+    refuted: Callable[[Mapping[Mistake, int]], bool] = lambda _: False
     _beginnings: dict[Place, Array] = field(default_factory=dict)
     _causal: dict[Place, bool] = field(default_factory=dict)
+    _known: set[Any] = field(default_factory=set)
+    _not_there: dict[Place, bool] = field(default_factory=dict)
     _tried: list[Tried] = field(default_factory=list)
 
     def explanation(self) -> Explanation | None:
@@ -150,20 +155,32 @@ class Search:
         return any(t.error <= EXACT for t in self._tried)
 
     def _try(self, mistakes: Mistakes) -> Array | None:
-        """The value with these mistakes; None where they change but rounding, or make no sense for this model."""
+        """The value with these mistakes; None where they change but rounding, make no sense, or are not there.
+
+        So it is where they are called otherwise, as one line's alone, and are known to give it.
+        """
         value = tried(self.compute, dict(mistakes))
         least = EXACT if self._rounding else min(self.bound, LEAST * self._gap)  # beside another it may be one
         if value is None or self.error(self.ours, value) <= least:
             return None
+        what = tuple((mistake.says, layer) for mistake, layer in mistakes), hash(value.tobytes())
+        if what in self._known or any(map(self._refuted, mistakes)):
+            return None
+        self._known.add(what)
         self._tried.append(Tried(mistakes, self.error(value, self.theirs), self._together(value)))
         return value
+
+    def _refuted(self, place: Place) -> bool:
+        if place not in self._not_there:
+            self._not_there[place] = self.refuted(dict([place]))
+        return self._not_there[place]
 
     @cached_property
     def _rounding(self) -> float:
         """What rounding does to all numbers together, more where the bound takes it to be more; 0 for nothing."""
         if self.noise is None:
             return 0.0
-        rounded = self.ours + self.noise[:, : self.ours.shape[-1]]
+        rounded = self.ours + self.noise[..., : self.ours.shape[-1]]
         usual = self.bound / FACTOR / (self.error(self.ours, rounded) or np.inf)
         return max(usual, 1.0) * _size(self._scaled(rounded) - self._scaled(self.ours))
 

@@ -221,6 +221,13 @@ def as_sinusoid(table: Any, kind: str, t: int, W_p: Any, c: Any) -> Array:
     return np.asarray(table[kind](t, W_p, c))
 
 
+def not_tied(W_e: Array, c: Any) -> Array:
+    """W_e, of a model whose unembedding has a matrix of its own."""
+    if c.tied:
+        raise AlgorithmError("the unembedding is W_e transposed, as it should be.")
+    return W_e
+
+
 def only_bucketed(c: Any) -> bool:
     """True, for a model that has buckets."""
     if c.positions != "bucketed":

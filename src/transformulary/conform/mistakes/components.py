@@ -76,6 +76,7 @@ ROTATION = (
     mistake("4r.1", "rope-exponent", "the exponent of the frequencies is i / d_attn instead of 2 i / d_attn", "(-2 * i / d_attn)", "(-i / d_attn)"),
     mistake("4r.1", "rope-d_e", "frequencies are spread over d_e instead of d_attn", "/ d_attn)", "/ c.d_e)"),
     mistake("4r.2", "rope-backwards", "the rotation goes the other way round", ") - q[", ") + q[", "4r.3", ") + q[", ") - q["),
+    mistake("4r.2", "rope-cos-sin", "cosines and sines of the rotation are swapped", "cos(omega[i] * ell) - q[i + d_attn // 2] * sin(", "sin(omega[i] * ell) - q[i + d_attn // 2] * cos(", "4r.3", "cos(omega[i] * ell) + q[i] * sin(", "sin(omega[i] * ell) + q[i] * cos("),
     mistake("4.3a", "rope-not-on-q", "queries are not rotated", "rotate(Q[:, t], t, ell_z, c)", "Q[:, t]"),
     mistake("4.3b", "rope-not-on-k", "keys are not rotated", "rotate(K[:, t], t, ell_z, c)", "K[:, t]"),
     mistake("4.3a", "rope-q-from-1", "queries are rotated by one position more than keys", "rotate(Q[:, t], t, ell_z, c)", "rotate(Q[:, t], t + 1, ell_z, c)"),

@@ -210,7 +210,7 @@ def output(line: str, logits: str = "W_u @ X", ell: str = "ell") -> tuple[Mistak
     """Of the last line: a softmax of `logits` and a bias."""
     of = "{logits} + theta.b_u[:, None]"
     return _filled([place(line, logits=logits, ell=ell)], (
-        ("W_u-untied", "the unembedding is not W_e transposed, as this model ties it", "W_u @ X", "W_u[::-1] @ X"),
+        ("W_u-tied", "the unembedding is W_e transposed, and this model has a W_u of its own", "W_u @ X", "not_tied(theta.W_e, c).T @ X"),
         ("logits-scaled", "X is divided by sqrt(d_e) before the unembedding", "{logits}", "W_u @ (X / sqrt(len(X)))"),
         ("norm-after-final", "one more norm, without parameters, stands before the unembedding", "W_u @ X", "W_u @ columns((NORM[c.norm](X[:, t], 1, 0, c) for t in range({ell})))"),
         ("no-b_u", "the output bias b_u is missing", "+ theta.b_u[:, None]", "+ 0"),
