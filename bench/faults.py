@@ -113,7 +113,8 @@ def page(rows):
     lines = [
         "# What `conform` finds", "",
         "Every known mistake that changes a number, planted by hand in ordinary PyTorch code",
-        "(`tests/conform/ordinary.py`, `ordinary_encoders.py`) at random depth, alone and in random pairs. Written by `bench/faults.py`.", "",
+        "(`tests/conform/ordinary.py`, `ordinary_encoders.py`) at random depth, alone and in random pairs.",
+        "Written by `bench/faults.py`.", "",
         f"| models | precision | seen | planted | cases | {' | '.join(COLUMNS)} |",
         f"|{'---|' * (5 + len(COLUMNS))}",
     ]  # fmt: skip

@@ -51,6 +51,15 @@ def change_one_number(model):
     model.blocks[1].mlp.down.weight.data[3, 4] += 0.01
 
 
+def share(name, layer, other):
+    """A layer's module is another layer's."""
+
+    def plant(model):
+        setattr(model.blocks[layer - 1], name, model.blocks[other - 1].get_submodule(name))
+
+    return plant
+
+
 def add_bias(model):
     model.head.bias = nn.Parameter(torch.linspace(-1, 1, 37).double())
 
@@ -69,6 +78,9 @@ PLANTED = {
     "two layers": (GPT, exchange_layers, "layers 1, 2 stand in each other's place, as their names count them"),
     "unembedding untied": (GPT, another_matrix, "head.weight is not W_e, and this model ties them"),
     "unembedding tied": (LLAMA, tie, "the unembedding is W_e transposed, and this model has a W_u of its own"),
+    "a norm of another layer": (GPT, share("ln_1", 2, 1), "layer 2 computes with gamma_1, beta_1 of layer 1"),
+    "an MLP of another layer": (LLAMA, share("mlp", 2, 3),
+                                "layer 2 computes with W_mlp1, W_mlp2, W_mlp3 of layer 3"),
     "a changed number": (GPT, change_one_number, "W_mlp2[2]: it differs, by 1.6e-03 of its size"),
     "another b_u": (GPT, another_bias, "b_u: the same numbers in an order that nobody knows"),
     "stray b_u": (LLAMA, add_bias, "head.bias is a bias b_u, and this model has none"),

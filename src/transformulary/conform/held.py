@@ -19,7 +19,7 @@ from transformulary.conform.diagnosis import Lockstep
 from transformulary.conform.faults import Fault
 from transformulary.conform.finding import Finding
 from transformulary.conform.reference import Reference
-from transformulary.conform.standing import Held, exchanged
+from transformulary.conform.standing import Held, exchanged, listed
 from transformulary.conform.weights import COLUMNS, Match, as_one, parts_of, reference_tensors, sentences
 from transformulary.oracle import Theta
 from transformulary.paper import Config, Read
@@ -86,6 +86,7 @@ def _found(
             yield Held(says, tensors)
     yield from _tables(matches, theirs, ours, c)
     yield from _bias(matches, theirs, ours, c)
+    yield from _of_other_layers(matches, ours)
     yield from exchanged([m for m in matches if m.theirs and m.status != "differs"], ours, c)
 
 
@@ -136,6 +137,19 @@ def _bias(
         value = np.asarray(theirs[m.theirs], np.float64)
         if value.shape == (c.N_V,) and value.any():
             yield Held(f"{m.theirs} is a bias b_u, and this model has none", {"b_u": value})
+
+
+def _of_other_layers(matches: Sequence[Match], ours: Mapping[str, Array]) -> Iterator[Held]:
+    """What they do not hold of a layer, where the same of the first layer, or of one beside it, stands in its place."""
+    missing: dict[int, list[str]] = {}
+    for kind, number in (split(m.name) for m in matches if m.status == "not seen"):
+        if number:
+            missing.setdefault(int(number), []).append(kind)
+    for layer, kinds in missing.items():
+        for other in {1, layer - 1, layer + 1} - {layer}:
+            if all(f"{kind}[{other}]" in ours for kind in kinds):
+                tensors = {f"{kind}[{layer}]": ours[f"{kind}[{other}]"] for kind in kinds}
+                yield Held(f"layer {layer} computes with {listed(kinds)} of layer {other}", tensors)
 
 
 def holding(ref: Reference, some: Iterable[Held]) -> Reference:

@@ -185,7 +185,7 @@ def _layers(cycles: Sequence[Cycle], known: Mapping[str, Kind]) -> Iterator[tupl
         layers = ", ".join(map(str, sorted(l for some in numbers for l in some)))
         of = f" of {STACKS[stack]}" if stack in STACKS else ""
         if len(moved) < sum(kind.stack == stack for kind in known.values()):
-            of = f" of {_list([kind.name for kind in moved])}"
+            of = f" of {listed([kind.name for kind in moved])}"
         says = f"layers {layers}{of} stand in each other's place, as their names count them"
         yield says, [cycle for kind in moved for cycle in by_kind[kind]]
 
@@ -204,14 +204,15 @@ def _exchange(how: Sequence[str], group: Iterable[tuple[Kind, ...]], known: Mapp
         all_of = [sum(getattr(kind, of) == name for kind in known.values()) for name in how]
         if all(all_of) and len(some) == min(all_of):
             return _and([STACKS.get(name, name) for name in how])
-    return _list([_and([kind.name for kind in kinds]) for kinds in some])
+    return listed([_and([kind.name for kind in kinds]) for kinds in some])
 
 
 def _and(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _list(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """The names, or the first few and how many more."""
     return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 
