@@ -141,7 +141,7 @@ def capped(A: Array, most: float) -> Array:
     return np.where(np.isneginf(A), A, most * np.tanh(A / most))
 
 
-class weighted:  # noqa: N801 (it is called like the functions here)
+class weighted:
     """weighted(X, a, b) | Y is a X + b Y: a bar binds less than +, so that Y is all that a line adds to X."""
 
     def __init__(self, X: Array, a: float, b: float) -> None:

@@ -232,7 +232,6 @@ def output(line: str, logits: str = "W_u @ X", ell: str = "ell") -> tuple[Mistak
         *numbered(line, "logits-capped", "the logits are capped softly, at NUMBER: NUMBER tanh(logit / NUMBER)", right, f"capped({right}, NUMBER)", numbers=(30,)),
     )  # fmt: skip
     return numbers + _filled([place(line, logits=logits, ell=ell)], (
-        ("W_u-untied", "the unembedding is not W_e transposed, as this model ties it", "W_u @ X", "W_u[::-1] @ X"),
         ("logits-scaled", "X is divided by sqrt(d_e) before the unembedding", "{logits}", "W_u @ (X / sqrt(len(X)))"),
         ("norm-after-final", "one more norm, without parameters, stands before the unembedding", "W_u @ X", "W_u @ columns((NORM[c.norm](X[:, t], 1, 0, c) for t in range({ell})))"),
         ("no-b_u", "the output bias b_u is missing", "+ theta.b_u[:, None]", "+ 0"),
