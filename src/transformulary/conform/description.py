@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -109,14 +108,13 @@ def _description(ours: Array, theirs: Array, noise: float, it: str = "it", heads
     if moved := next(_moved(ours, theirs, it), ""):
         return moved
     tokens, rows = (_wrong(ours, theirs, axis, noise) for axis in (0, 1))
-    before, after = (heads.apart(ours), heads.apart(theirs)) if heads else (None, None)
-    places, patterns = [_among(tokens, "tokens"), _among(rows, "rows")], _changed(ours[:, tokens], theirs[:, tokens], it)
-    of_heads = ""
+    places = [_among(tokens, "tokens"), _among(rows, "rows")]
+    pattern = next(_changed(ours[:, tokens], theirs[:, tokens], it), "")
+    before, after = (heads.apart(ours), heads.apart(theirs)) if heads and not pattern else (None, None)
     if before is not None and after is not None:
-        patterns = chain(patterns, _of_heads(before[..., tokens], after[..., tokens]))
-        of_heads = _among(_wrong(before, after, (1, 2)), "heads")
-    pattern = next(patterns, "")
-    place = ", ".join(filter(None, places if pattern else [*places, of_heads]))
+        pattern = next(_of_heads(before[..., tokens], after[..., tokens]), "")
+        places += [] if pattern else [_among(_wrong(before, after, (1, 2)), "heads")]
+    place = ", ".join(filter(None, places))
     if pattern:
         return f"{place} differ, where {pattern}" if place else pattern
     return f"{place or 'all rows and tokens'} differ"
@@ -199,8 +197,8 @@ def _of_heads(ours: Array, theirs: Array) -> Iterator[str]:
     wrong = _wrong(ours, theirs, (1, 2))
     if not wrong.all():
         several = "each of heads" if wrong.sum() > 1 else "head"
-        of_them = (Y[wrong].reshape(-1, Y.shape[-1]) for Y in (ours, theirs))
-        yield from _changed(*of_them, f"{several}{_among(wrong, '')}")
+        before, after = (Y[wrong].reshape(-1, Y.shape[-1]) for Y in (ours, theirs))
+        yield from _changed(before, after, f"{several}{_among(wrong, '')}")
     factors, flat = _factors(ours, theirs, 1), (len(ours), -1)
     if _explains(factors * ours, ours, theirs):
         yield f"every token of every head is the right one times a factor of its own, {_span(factors)}"
