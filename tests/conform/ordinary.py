@@ -266,7 +266,7 @@ class Block(nn.Module):
     def forward(self, x):
         has = self.has
         if has("post-norm") or has("post-norm-final"):
-            return self.ln_2(self.mid((x := self.ln_1(x + self.attn(x))) + self.mlp(x)))
+            return self.ln_2((x := self.ln_1(x + self.attn(x))) + self.mlp(x))
         h = self.ln_1(x, self.ln_2 if has("norm-2-for-1") else None)
         a = self.attn(x if has("attention-on-X") else h) * (not has("no-attention"))
         a = a + h * has("residual-twice-6")
@@ -336,7 +336,7 @@ class Ordinary(nn.Module):
 
 
 PLACES = {
-    "10.3": "blocks.0.ln_1:in", "10.5[l]": "blocks.{l}.ln_1:out", "10.6[l]": "blocks.{l}.mid:out",
+    "10.3": "blocks.0.ln_1:in", "10.5[l]": "blocks.{l}.ln_1:out", "10.6[l]": "blocks.{l}.ln_2:in",
     "10.7[l]": "blocks.{l}.ln_2:out", "10.8[l]": "blocks.{l}:out", "10.10": "ln_f:out", "10.11": "head:out",
 }  # fmt: skip
 
@@ -351,6 +351,8 @@ def build(s, seed=0, places=PLACES, dtype=torch.float64, kind=Ordinary):
                 0.3 * torch.randn(p.shape, generator=generator, dtype=torch.float64)
                 + (name.endswith("weight") and "ln_" in name)
             )
+    if "parallel-norm" in s.faults and "10.6[l]" in places:  # what ln_2 reads is not the sum
+        places = places | {"10.6[l]": "blocks.{l}.mid:out"}
     config = config_of(s)
     right = Reference("right", config, theta_of(model, config))
     output = "probabilities" if s.has(0, "logits-for-P") or s.has(0, "softmax-over-tokens") else "logits"

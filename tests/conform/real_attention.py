@@ -274,7 +274,7 @@ def _(model):
     block = model.blocks[1]
 
     def forward(x):
-        x = block.mid(x / 2 + block.attn(block.ln_1(x)))
+        x = x / 2 + block.attn(block.ln_1(x))
         return x + block.mlp(block.ln_2(x))
 
     block.forward = forward
