@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from conform.ordinary_norm import Norm
 from conform.ordinary_parameters import config_of, theta_of
 from transformulary.conform.candidates.places import Table
 from transformulary.conform.reference import Reference
@@ -50,58 +51,9 @@ class Sizes:
 
 
 GPT, LLAMA = Sizes(), Sizes(llama=True, kv_heads=2, eps=1e-6, windows=(None,), act="silu")
+WIDE = replace(LLAMA, width=32, heads=2, kv_heads=1)
 QWEN = replace(LLAMA, qk_norm=True)
 NEO, GEMMA = Sizes(scaled=False), Sizes(embedding_scaled=True)
-
-
-class Norm(nn.Module):
-    """Layer norm, or RMSnorm."""
-
-    def __init__(self, s, slot, layer, width=None):
-        super().__init__()
-        width = width or s.width
-        self.llama, self.eps, self.slot = s.llama, s.eps, slot
-        self.has, self.number = partial(s.has, layer), partial(s.number, layer)
-        self.weight = nn.Parameter(torch.ones(width))
-        self.bias = None if s.llama else nn.Parameter(torch.zeros(width))
-
-    def forward(self, x, of=None):
-        of = of or self
-        if self.here("no-norm"):
-            return x
-        if self.here("norm-twice"):
-            return self.once(self.once(x, of, -1), of, -1)
-        dim = (-2, -1) if self.here("whole-norm") else -2 if self.here("norm-over-tokens") else -1
-        return self.once(x, of, dim)
-
-    def here(self, key):
-        """A fault of every norm of the stream, or, with its line, of one of them."""
-        return self.has(f"{key}-{self.slot}") or (self.has(key) and self.slot.isdigit())
-
-    def once(self, x, of, dim):
-        has, p = self.has, "rms-" if self.llama else ""
-        eps = self.number(f"{p}eps", 0.0 if has(f"{p}no-eps") else self.eps)
-        x = x.half().to(x.dtype) if has("rms-of-half" if self.llama else "norm-of-half") else x
-        x = x.bfloat16().to(x.dtype) if has("rms-of-bfloat16" if self.llama else "norm-of-bfloat16") else x
-        mean = x.mean(dim, keepdim=True)
-        if self.llama:
-            centred = x - mean if has("layer-norm-for-rms") else x
-            var = centred.pow(2).mean(dim, keepdim=True)
-            var = var * x.shape[-1] / (x.shape[-1] - 1) if has("rms-sample-variance") else var
-            var = var * x.shape[-1] if has("rms-sum") else var
-        else:
-            centred = x if has("rms-for-layer-norm") or has("mean-not-removed") else x - mean
-            var = (
-                x.pow(2).mean(dim, keepdim=True)
-                if has("rms-for-layer-norm")
-                else x.var(dim, keepdim=True, unbiased=has("sample-variance"))
-            )
-        root = var.sqrt() + eps if has(f"{p}eps-outside") else (var + eps).sqrt()
-        y = centred / root
-        if has("rms-in-half" if self.llama else "norm-in-half"):
-            y = (centred.half() / root.half()).to(x.dtype)
-        y = y if has(f"{p}no-gamma") else y * (1 + of.weight if has(f"{p}gamma-plus-1") else of.weight)
-        return y if of.bias is None or has("no-beta") else y + of.bias
 
 
 class Attention(nn.Module):
@@ -148,7 +100,7 @@ class Attention(nn.Module):
         base = self.number("rope-base", s.base)
         step = 1 if self.has("rope-exponent") else 2
         freq = base ** (
-            -torch.arange(self.d // 2, dtype=y.dtype) * step / (s.width if self.has("rope-d_e") else self.d)
+            -torch.arange(y.shape[-1] // 2, dtype=y.dtype) * step / (s.width if self.has("rope-d_e") else y.shape[-1])
         )
         angle = (torch.arange(T, dtype=y.dtype) + offset)[:, None] / self.number("rope-slower", 1) * freq
         cos, sin = angle.cos(), angle.sin() * (-1 if self.has("rope-backwards") else 1)
@@ -157,6 +109,10 @@ class Attention(nn.Module):
         a, b = (y[..., 0::2], y[..., 1::2]) if self.has("rope-neighbours") else y.chunk(2, -1)
         turned = (a * cos - b * sin, b * cos + a * sin)
         return torch.stack(turned, -1).flatten(-2) if self.has("rope-neighbours") else torch.cat(turned, -1)
+
+    def rotate(self, y, offset=0):
+        d = self.d // 2 if self.has("rope-half") else self.d // 4 if self.has("rope-quarter") else self.d
+        return torch.cat([self.rope(y[..., :d], offset), y[..., d:]], -1)
 
     def normed(self, q, k):
         if not self.s.qk_norm:
@@ -202,16 +158,19 @@ class Attention(nn.Module):
         late = has("qk-norm-after-rotation")
         q, k = (q, k) if late else self.normed(q, k)
         if s.llama and not has("rope-missing"):
-            q = q if has("rope-not-on-q") else self.rope(q, 1 if has("rope-q-from-1") else 0)
-            k = k if has("rope-not-on-k") else self.rope(k)
+            q = q if has("rope-not-on-q") else self.rotate(q, 1 if has("rope-q-from-1") else 0)
+            k = k if has("rope-not-on-k") else self.rotate(k)
             v = self.rope(v) if has("rope-on-v") else v
         q, k = self.normed(q, k) if late else (q, k)
         group = s.heads // s.kv_heads
 
-        def by(t):
-            return t.repeat(1, group, 1, 1) if has("groups-by-remainder") else t.repeat_interleave(group, 1)
+        def by(t, name):
+            if has("multi-query"):
+                return t[:, :1].expand(-1, s.heads, -1, -1)
+            tiled = has("groups-by-remainder") or has(f"{name}-by-remainder")
+            return t.repeat(1, group, 1, 1) if tiled else t.repeat_interleave(group, 1)
 
-        y = self.mix(q, by(k)) @ by(v)
+        y = self.mix(q, by(k, "keys")) @ by(v, "values")
         y = y.flip(1) if has("heads-reversed") else y
         B, H, T, d = y.shape
         if has("heads-merged-interleaved"):
@@ -231,6 +190,11 @@ class Attention(nn.Module):
         if unscaled := self.number("mask-unscaled"):
             return ((q @ k.transpose(-2, -1)).masked_fill(~self.mask(T), -unscaled) * scale).softmax(-1)
         scores, keep = q @ k.transpose(-2, -1) * scale, self.mask(T)
+        cap = self.number("scores-capped")
+        scores = cap * (scores / cap).tanh() if cap else scores
+        if has("alibi"):
+            slopes = 2.0 ** (-8 / self.s.heads * torch.arange(1, self.s.heads + 1))
+            scores = scores + slopes[:, None, None] * (torch.arange(T) - torch.arange(T)[:, None])
         if has("no-softmax"):
             return scores.masked_fill(~keep, 0)
         if has("mask-after-softmax"):
@@ -256,6 +220,7 @@ class Attention(nn.Module):
 
 ACTIVATIONS = {
     "GELU": F.gelu, "GELU_tanh": partial(F.gelu, approximate="tanh"), "ReLU": F.relu, "SiLU": F.silu,
+    "ReLU2": lambda x: x.relu() ** 2, "leaky_ReLU": F.leaky_relu,
     "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
 }  # fmt: skip
 
@@ -294,7 +259,8 @@ class Block(nn.Module):
 
     def __init__(self, s, layer):
         super().__init__()
-        self.has = partial(s.has, layer)
+        self.has, self.number = partial(s.has, layer), partial(s.number, layer)
+        self.mid = nn.Identity()
         self.ln_1, self.attn = Norm(s, "5", layer), Attention(s, layer)
         self.ln_2, self.mlp = Norm(s, "7", layer), MLP(s, layer)
 
@@ -305,11 +271,17 @@ class Block(nn.Module):
         h = self.ln_1(x, self.ln_2 if has("norm-2-for-1") else None)
         a = self.attn(x if has("attention-on-X") else h) * (not has("no-attention"))
         a = a + h * has("residual-twice-6")
-        x = a if has("no-residual-6") else h + a if has("residual-overwritten-6") else x + a
-        h = h if has("parallel") else self.ln_2(x, self.ln_1 if has("norm-1-for-2") else None)
+        before, x = x, self.mid(self.plus(h if has("residual-overwritten-6") else x, a, "6"))
+        read, of = before if has("parallel-norm") else x, self.ln_1 if has("norm-1-for-2") else None
+        h = h if has("parallel") else self.ln_2(read, of)
         m = self.mlp(x if has("mlp-on-X") or has("gated-mlp-on-X") else h) * (not has("no-mlp"))
         m = m + h * has("residual-twice-8")
-        return m if has("no-residual-8") else h + m if has("residual-overwritten-8") else x + m
+        return self.plus(h if has("residual-overwritten-8") else x, m, "8")
+
+    def plus(self, x, added, line):
+        added = -added if self.has(f"residual-minus-{line}") else added * self.number(f"residual-by-{line}", 1)
+        total = added if self.has(f"no-residual-{line}") else x + added
+        return total / math.sqrt(2) if self.has(f"residual-root-2-{line}") else total
 
 
 class Head(nn.Module):
@@ -317,7 +289,7 @@ class Head(nn.Module):
 
     def __init__(self, s):
         super().__init__()
-        self.has, self.eps = partial(s.has, 0), s.eps
+        self.has, self.number, self.eps = partial(s.has, 0), partial(s.number, 0), s.eps
         self.weight = nn.Parameter(torch.zeros(s.vocab, s.width))
         self.bias = None if s.llama else nn.Parameter(torch.zeros(s.vocab))
 
@@ -327,6 +299,8 @@ class Head(nn.Module):
             norm = F.layer_norm if self.bias is not None else F.rms_norm
             x = norm(x, x.shape[-1:], eps=self.eps)
         logits = F.linear(x, weight, None if self.has("no-b_u") else self.bias)
+        logits, cap = logits / self.number("logits-divided", 1), self.number("logits-capped")
+        logits = cap * (logits / cap).tanh() if cap else logits
         if self.has("softmax-over-tokens"):
             return logits.softmax(-2)
         return logits.softmax(-1) if self.has("softmax-twice") else logits
@@ -353,9 +327,10 @@ class Ordinary(nn.Module):
             t = torch.arange(ids.shape[1])
             t = t * 0 if self.has("position-stuck") else t
             t = t + self.has("positions-from-1") + 2 * self.has("positions-from-2")
+            t = t.flip(0) if self.has("positions-reversed") else t
             t = (t - 1) % self.s.context if self.has("positions-before") else t
             t = t + self.s.context - len(t) if self.has("positions-right") else t
-            e = e + self.wpe(t)
+            e = e + self.wpe(t) * (2 if self.has("positions-doubled") else 1)
         for block in self.blocks:
             e = block(e)
         e = e if self.has("post-norm") else self.ln_f(e)
@@ -378,6 +353,8 @@ def build(s, seed=0, places=PLACES, dtype=torch.float64, kind=Ordinary):
                 0.3 * torch.randn(p.shape, generator=generator, dtype=torch.float64)
                 + (name.endswith("weight") and "ln_" in name)
             )
+    if "parallel-norm" in s.faults and "10.6[l]" in places:  # what ln_2 reads is not the sum
+        places = places | {"10.6[l]": "blocks.{l}.mid:out"}
     config = config_of(s)
     right = Reference("right", config, theta_of(model, config))
     output = "probabilities" if s.has(0, "logits-for-P") or s.has(0, "softmax-over-tokens") else "logits"

@@ -8,10 +8,9 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 import conform.real_attention  # noqa: F401  (line 6)
-from conform.ordinary import GEMMA, LLAMA, PLACES
+from conform.ordinary import GEMMA, LLAMA
 from conform.real import REAL, real, softmax_with
 
 # Line 3: the embedding.
@@ -73,34 +72,6 @@ def _(model):
 def _(model):
     norm = model.blocks[1].ln_2
     norm.forward = lambda x, of=None: (x / (x.pow(2).mean(-1, keepdim=True) + norm.eps).sqrt()).bfloat16() * norm.weight
-
-
-@real(
-    "squares-in-bfloat16", "the mean of the squares is computed in bfloat16",
-    "sgl-project/sglang/pull/27540", "10", "",
-    "every token is the right one times a factor of its own, 0.9987 to 1.001", sizes=LLAMA,
-)  # fmt: skip
-def _(model):
-    norm = model.ln_f
-    norm.forward = lambda x, of=None: (
-        x / (x.bfloat16().pow(2).mean(-1, keepdim=True).double() + norm.eps).sqrt() * norm.weight
-    )
-
-
-@real(
-    "parallel-residual", "the MLP reads the X that attention reads, as GPT-J's does, and not what attention made of it",
-    "deepspeedai/DeepSpeed/pull/2446", "7", "layer 2",
-    "all rows and tokens differ", places=PLACES | {"10.6[l]": "blocks.{l}.mid:out"},
-)  # fmt: skip
-def _(model):
-    for number, block in enumerate(model.blocks, 1):
-        block.mid = nn.Identity()
-
-        def forward(x, block=block, parallel=number == 2):
-            mid = block.mid(x + block.attn(block.ln_1(x)))
-            return mid + block.mlp(block.ln_2(x if parallel else mid))
-
-        block.forward = forward
 
 
 # Line 8: the MLP.

@@ -39,6 +39,8 @@ def changed(*at, by=1.0):
         (OURS[:, [0, 1, 2, 5, 4, 3, 6, 7, 8]], "tokens 4, 6 of 9 are permuted"),
         (np.hstack([COLUMN, OURS[:, :-1]]), "it is shifted by one token"),
         (np.hstack([OURS[:, 1:], COLUMN]), "it is shifted by one token back"),
+        (OURS[:, ::-1], "it is reversed, the last token first"),
+        (OURS[::-1], "it is reversed, the last row first"),
         (OURS[[0, 2, 1, 3, 5, 4]], "rows 2-3, 5-6 of 6 are permuted"),
         (OURS[:, [0, 1, 0, 3, 4, 5, 6, 7, 8]], "tokens 3 of 9 are those of others"),
         (changed(slice(None), slice(4, 7)), "tokens 5-7 of 9 differ"),
@@ -66,6 +68,8 @@ def test_a_square_value_that_is_transposed():
     [
         (lambda X, added: X + 2 * added, "what the line adds is the right value times 2"),
         (lambda X, added: X, "what the line adds is 0"),
+        (lambda X, added: (X + added)[:, ::-1], "it is reversed, the last token first"),
+        (lambda X, added: X + COLUMN + added, "the same column is added to every token of what the line adds"),
         (lambda X, added: X / 2 + added, "X is multiplied by 0.5"),
         (lambda X, added: X / 2 + 3 * added, "X is multiplied by 0.5, and what the line adds by 3"),
         (
@@ -89,7 +93,12 @@ W_o, b_o = RNG.standard_normal((8, 6)), RNG.standard_normal(8)
     ("theirs", "words"),
     [
         (changed(slice(2, 4), slice(5, 9)), "tokens 6-9 of 9, heads 2 of 3 differ"),
-        (OURS[[4, 5, 2, 3, 0, 1]], "heads 1, 3 of 3 differ, where heads 3, 2, 1 stand in place of 1 to 3"),
+        (OURS[[4, 5, 2, 3, 0, 1]], "heads 3, 2, 1 stand in place of 1 to 3"),
+        (OURS[[0, 1, 0, 1, 0, 1]], "heads 1, 1, 1 stand in place of 1 to 3"),
+        (OURS * np.repeat([0, 1, 1], 2)[:, None], "head 1 of 3 is 0"),
+        (OURS * np.repeat([1, 2, 2], 2)[:, None], "each of heads 2-3 of 3 is the right value times 2"),
+        (OURS * np.where(np.arange(6)[:, None] < 4, 1, NUMBERS), "every token of head 3 of 3 is the right one times"),
+        (OURS * (1 - np.outer(np.arange(6) < 2, NUMBERS > 1.5)), "tokens 7-9 of 9 differ, where head 1 of 3 is 0"),
         (OURS * FACTORS, "every token of every head is the right one times a factor of its own"),
         (OURS**3, "all rows and tokens differ"),
     ],

@@ -1,11 +1,14 @@
 """What the table of known mistakes says of models that a mistake does not fit."""
 
+import ast
+
 import numpy as np
 import pytest
 
 from transformulary.conform.mistakes import BY_KEY, MISTAKES, ORDER, Mistake
 from transformulary.conform.replay import Replay
 from transformulary.conform.search import tried
+from transformulary.oracle.source import read
 from transformulary.oracle.theta import theta_from
 from transformulary.paper import DTransformerConfig
 from transformulary.paper.parameters import size
@@ -50,3 +53,19 @@ def test_an_error_of_the_table_is_not_hidden():
 
     with pytest.raises(AttributeError, match="no_such_setting"):
         tried(compute, {Mistake("broken", {"10.11": ("theta.b_u", "c.no_such_setting")}): 0})
+
+
+def test_every_mistake_changes_a_line_that_is_there():
+    """What a mistake replaces occurs once in its line: a change of the oracle's text cannot switch a mistake off."""
+    source, lines = read(), {}
+    for name, function in source.functions.items():
+        for node in ast.walk(function):
+            label = source.label(source.files[name], node) if isinstance(node, ast.Assign | ast.Return) else None
+            if label:
+                for line in (f"{source.numbers[name]}.{label}", source.numbers[name]):  # "4": a name in any line of it
+                    lines.setdefault(line, []).append(ast.unparse(node.value))
+
+    lost = [(m.key, at) for m in (*MISTAKES, *ORDER) for at, (old, _) in m.changes.items()
+            if not any(text.count(old) == 1 for text in lines.get(at, []))]  # fmt: skip
+
+    assert lost == []

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -82,6 +81,8 @@ def describe(
         where = _among(np.asarray(strange.any(0)), "tokens", ", in ")
         return f"{int(strange.sum())} of {theirs.size} numbers are not finite{where}"
     noise = allowed * float(np.abs(ours).max())
+    if moved := next(_moved(ours, theirs, "it"), ""):
+        return moved
     if base is None or base.value.shape != ours.shape or not base.value.any():
         return _description(ours, theirs, noise)
     rest = ours - base.value
@@ -107,13 +108,13 @@ def _description(ours: Array, theirs: Array, noise: float, it: str = "it", heads
     if moved := next(_moved(ours, theirs, it), ""):
         return moved
     tokens, rows = (_wrong(ours, theirs, axis, noise) for axis in (0, 1))
-    before, after = (heads.apart(ours), heads.apart(theirs)) if heads else (None, None)
     places = [_among(tokens, "tokens"), _among(rows, "rows")]
-    patterns = _changed(ours[:, tokens], theirs[:, tokens], it)
+    pattern = next(_changed(ours[:, tokens], theirs[:, tokens], it), "")
+    before, after = (heads.apart(ours), heads.apart(theirs)) if heads and not pattern else (None, None)
     if before is not None and after is not None:
-        places.append(_among(_wrong(before, after, (1, 2)), "heads"))
-        patterns = chain(patterns, _of_heads(before, after))
-    pattern, place = next(patterns, ""), ", ".join(part for part in places if part)
+        pattern = next(_of_heads(before[..., tokens], after[..., tokens]), "")
+        places += [] if pattern else [_among(_wrong(before, after, (1, 2)), "heads")]
+    place = ", ".join(filter(None, places))
     if pattern:
         return f"{place} differ, where {pattern}" if place else pattern
     return f"{place or 'all rows and tokens'} differ"
@@ -134,6 +135,8 @@ def _moved(ours: Array, theirs: Array, it: str) -> Iterator[str]:
     first, last = theirs[:, :1], theirs[:, -1:]
     moved = {
         "transposed": ours.T,
+        "reversed, the last token first": ours[:, ::-1],
+        "reversed, the last row first": ours[::-1],
         "shifted by one token": np.hstack([first, ours[:, :-1]]),
         "shifted by one token back": np.hstack([ours[:, 1:], last]),
     }
@@ -162,9 +165,9 @@ def _changed(ours: Array, theirs: Array, it: str) -> Iterator[str]:
     patterns: list[tuple[str, Array, bool]] = [
         (f"{it} is 0", 0 * ours, True),
         (f"{it} is the right value times {once:.6g}", once * ours, True),
-        (f"{change.mean():.4g} is added to every number", ours + change.mean(), True),
-        ("the same column is added to every token", ours + change.mean(1, keepdims=True), several),
-        ("to every token a number of its own is added", ours + change.mean(0), True),
+        (f"{change.mean():.4g} is added to every number{of}", ours + change.mean(), True),
+        (f"the same column is added to every token{of}", ours + change.mean(1, keepdims=True), several),
+        (f"to every token{of} a number of its own is added", ours + change.mean(0), True),
         (f"every token{of} is the right one times a factor of its own, {_span(by_token)}", by_token * ours, True),
         (f"every row{of} is the right one times a factor of its own, {_span(by_row)}", by_row * ours, several),
         (f"{it} is cut off at {top:.4g}", np.minimum(ours, top), at_top),
@@ -192,7 +195,12 @@ def _matching(ours: Array, theirs: Array) -> Array:
 
 
 def _of_heads(ours: Array, theirs: Array) -> Iterator[str]:
-    """The patterns of (H, d_mid, ell), the outputs of heads."""
+    """The patterns of (H, d_mid, ell), the outputs of heads: of those that differ, then of all."""
+    wrong = _wrong(ours, theirs, (1, 2))
+    if not wrong.all():
+        several = "each of heads" if wrong.sum() > 1 else "head"
+        before, after = (Y[wrong].reshape(-1, Y.shape[-1]) for Y in (ours, theirs))
+        yield from _changed(before, after, f"{several}{_among(wrong, '')}")
     factors, flat = _factors(ours, theirs, 1), (len(ours), -1)
     if _explains(factors * ours, ours, theirs):
         yield f"every token of every head is the right one times a factor of its own, {_span(factors)}"

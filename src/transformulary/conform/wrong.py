@@ -95,6 +95,16 @@ def among_heads(W_qkv: Theta, W: Theta, h: int, h_kv: int) -> Theta:
     return _with(W_qkv, whole=W, head={"q": h, "k": h_kv, "v": h_kv})
 
 
+def with_values(W_qkv: Theta, other: Theta) -> Theta:
+    """The bundle of a head whose values are those of another bundle."""
+    return _with(W_qkv, **{name: vars(other)[name] for name in ("W_v", "b_v") if name in vars(other)})
+
+
+def sloped(W_qkv: Theta, slope: float) -> Theta:
+    """The bundle of a head that knows what ALiBi subtracts from its scores for every token of distance."""
+    return _with(W_qkv, slope=slope)
+
+
 def unsplit(W_qkv: Theta, name: str, X: Array) -> Array:
     """Queries, keys or values of one head, where (ell, H d) was read as (H, ell, d)."""
     heads, biases = getattr(W_qkv.whole, f"W_{name}"), getattr(W_qkv.whole, f"b_{name}")
@@ -126,6 +136,21 @@ def softmax_plus_1(A: Array) -> Array:
     return np.asarray(E / (np.exp(-most) + E.sum(0)))
 
 
+def capped(A: Array, most: float) -> Array:
+    """most tanh(A / most): capped softly; minus infinity, which is masked, stays."""
+    return np.where(np.isneginf(A), A, most * np.tanh(A / most))
+
+
+class weighted:
+    """weighted(X, a, b) | Y is a X + b Y: a bar binds less than +, so that Y is all that a line adds to X."""
+
+    def __init__(self, X: Array, a: float, b: float) -> None:
+        self.X, self.b = a * X, b
+
+    def __or__(self, Y: Array) -> Array:
+        return np.asarray(self.X + self.b * Y)
+
+
 def whole_norm(X: Array, gamma: Array, beta: Array, c: Any) -> Array:
     """Mean and variance over all numbers of all tokens."""
     m = X.mean() if c.norm == "layer_norm" else 0.0
@@ -154,6 +179,16 @@ def bfloat16(e: Array) -> Array:
 def quick_gelu(x: Array) -> Array:
     """x sigmoid(1.702 x)."""
     return x / (1 + np.exp(-1.702 * x))
+
+
+def ReLU2(x: Array) -> Array:
+    """The square of ReLU."""
+    return np.where(x > 0, x, 0) ** 2
+
+
+def leaky_ReLU(x: Array) -> Array:
+    """x, or 0.01 x below 0."""
+    return np.where(x > 0, x, 0.01 * x)
 
 
 def strict(mask: Any) -> Any:
@@ -187,6 +222,13 @@ def windowed(mask: Any, width: float) -> Any:
     if not isinstance(mask, Causal | Local):
         raise AlgorithmError(f"{mask} is no causal mask.")
     return Local(int(width))
+
+
+def part(d: int, of: float) -> int:
+    """How many of d numbers are rotated, if only a part of them is: an even number."""
+    if (n := d * of) % 2 or n < 4:
+        raise AlgorithmError(f"of {d} numbers, {n} cannot be rotated in pairs.")
+    return int(n)
 
 
 def in_pairs(q: Array) -> Array:

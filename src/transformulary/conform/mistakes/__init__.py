@@ -11,10 +11,13 @@ from dataclasses import dataclass
 
 from transformulary.conform.mistakes import decoder, encoder
 from transformulary.conform.mistakes import encoder_decoder as two
-from transformulary.conform.mistakes.encoder_decoder import KEPT
 from transformulary.conform.mistakes.mistake import NAMES, Mistake, acts_at, is_whole
 
 __all__ = ["BY_KEY", "KEPT", "KNOWN", "MISTAKES", "NAMES", "ORDER", "Known", "Mistake", "acts_at", "is_whole"]
+
+
+#: The lines whose values a run keeps for mistakes that need them later.
+KEPT = two.KEPT | decoder.KEPT
 
 
 @dataclass(frozen=True)

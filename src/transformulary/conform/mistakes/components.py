@@ -7,6 +7,7 @@ from transformulary.conform.mistakes.mistake import Mistake, mistake, numbered
 SCALED = "S / SCALE[c.scale](d_attn)"
 HEAD, KV = "W_qkv(W, h, h // (H // H_kv))", "h // (H // H_kv)"
 Q, K, V = (f"W_qkv.W_{q} @ {of} + W_qkv.b_{q}[:, None]" for q, of in zip("qkv", "XZZ", strict=True))
+BY_GROUP, BY_REMAINDER = HEAD, "W_qkv(W, h, h % H_kv)"
 #: Heads that are split without putting them before the tokens: what each head then has instead of its numbers.
 UNSPLIT = (
     "5.1", HEAD, f"among_heads({HEAD}, W, h, {KV})",
@@ -30,6 +31,8 @@ SCORES = (
     mistake("4.5", "mask-strict-finite", "the mask leaves out the token itself, and the first token attends to all alike", "where(Mask(t_z, t_x), S, -inf)", "where(Mask(t_z, t_x) & (t_z != t_x), S, -1e9)"),
     mistake("4.6", "mask-strict-nan", "the mask leaves out the token itself, so that the first token is no number", f"softmax({SCALED})", f"softmax_or_nan(where(Mask(t_z, t_x) & (t_z != t_x), {SCALED}, -inf))"),
     *numbered("4.5", "mask-added", "NUMBER is subtracted from masked scores, which is not enough", "-inf", "S - NUMBER * SCALE[c.scale](d_attn)", numbers=(10, 100, 10000)),
+    *numbered("4.6", "scores-capped", "scores are capped softly, at NUMBER: NUMBER tanh(score / NUMBER)", SCALED, f"capped({SCALED}, NUMBER)", numbers=(50,)),
+    mistake("4.6", "alibi", "a multiple of the distance is subtracted from the scores (ALiBi), which this model does not do", SCALED, f"{SCALED} - W_qkv.slope * abs(t_x - t_z)", "5.1", HEAD, f"sloped({HEAD}, 2 ** (-8 * (h + 1) / H))"),
     mistake("4.6", "softmax-plus-1", "1 is added to the sum below softmax, so weights do not sum to 1", f"softmax({SCALED})", f"softmax_plus_1({SCALED})"),
 )  # fmt: skip
 
@@ -54,6 +57,9 @@ PROJECTIONS = (
     mistake("5.1", "qkv-by-head", "the fused matrix of queries, keys and values is read head by head (of each group: queries, key, value), and these weights have all queries first, then all keys, then all values", "W_qkv(W,", "W_qkv(by_head(W),"),
     mistake("5.1", "qkv-by-kind", "the fused matrix of queries, keys and values is read as all queries, all keys, all values, and these weights lie head by head (of each group: queries, key, value)", "W_qkv(W,", "W_qkv(by_kind(W),"),
     mistake("5.1", "groups-by-remainder", "query head h uses key/value head h mod H_kv instead of its block's", "h // (H // H_kv)", "h % H_kv"),
+    mistake("5.1", "keys-by-remainder", "query head h uses the keys of head h mod H_kv, and the values of its block's", HEAD, f"with_values({BY_REMAINDER}, {BY_GROUP})"),
+    mistake("5.1", "values-by-remainder", "query head h uses the values of head h mod H_kv, and the keys of its block's", HEAD, f"with_values({BY_GROUP}, {BY_REMAINDER})"),
+    mistake("5.1", "multi-query", "every query head uses the first key/value head", "h // (H // H_kv)", "0"),
     mistake("5.3", "heads-not-merged", "heads are not put behind the tokens before they are joined", "rows(Y)", "unmerged(Y)"),
     mistake("5.3", "heads-merged-interleaved", "heads are joined number by number instead of one below the other", "rows(Y)", "by_number(Y)"),
     mistake("5.3", "heads-reversed", "heads are joined in reverse order", "rows(Y)", "rows(Y[::-1])"),
@@ -63,6 +69,12 @@ PROJECTIONS = (
     mistake("5.4", "b_o-doubled", "the bias b_o is added twice", "W.b_o[:, None]", "2 * W.b_o[:, None]"),
     mistake("5.4", "b_o-per-head", "the bias b_o is added once per head", "W.b_o[:, None]", "len(W.W_q) * W.b_o[:, None]"),
 )  # fmt: skip
+
+
+def _partly(Q: str, share: float) -> str:
+    """A query or a key of which only the first numbers are rotated, with frequencies of so many."""
+    first = f"part(d_attn, {share})"
+    return f"stacked(rotate({Q}[:{first}, t], t, ell_z, c), {Q}[{first}:, t])"
 
 
 #: What is wrong in both, queries and keys, stands before what is wrong in one of them.
@@ -77,6 +89,10 @@ ROTATION = (
     mistake("4r.1", "rope-d_e", "frequencies are spread over d_e instead of d_attn", "/ d_attn)", "/ c.d_e)"),
     mistake("4r.2", "rope-backwards", "the rotation goes the other way round", ") - q[", ") + q[", "4r.3", ") + q[", ") - q["),
     mistake("4r.2", "rope-cos-sin", "cosines and sines of the rotation are swapped", "cos(omega[i] * ell) - q[i + d_attn // 2] * sin(", "sin(omega[i] * ell) - q[i + d_attn // 2] * cos(", "4r.3", "cos(omega[i] * ell) + q[i] * sin(", "sin(omega[i] * ell) + q[i] * cos("),
+    *(
+        mistake("4.3a", f"rope-{of}", f"only the first {of} of the numbers of a head is rotated", "rotate(Q[:, t], t, ell_z, c)", _partly("Q", share), "4.3b", "rotate(K[:, t], t, ell_z, c)", _partly("K", share))
+        for of, share in (("half", 1 / 2), ("quarter", 1 / 4))
+    ),
     mistake("4.3a", "rope-not-on-q", "queries are not rotated", "rotate(Q[:, t], t, ell_z, c)", "Q[:, t]"),
     mistake("4.3b", "rope-not-on-k", "keys are not rotated", "rotate(K[:, t], t, ell_z, c)", "K[:, t]"),
     mistake("4.3a", "rope-q-from-1", "queries are rotated by one position more than keys", "rotate(Q[:, t], t, ell_z, c)", "rotate(Q[:, t], t + 1, ell_z, c)"),
@@ -105,11 +121,13 @@ NORM_FORMULA = (
     mistake("6.3", "no-gamma", "the scale gamma is missing", "* gamma", "* 1"),
     mistake("6.3", "gamma-plus-1", "the scale is 1 + gamma", "* gamma", "* (1 + gamma)"),
     mistake("6.3", "no-beta", "the offset beta is missing", "+ beta", "+ 0"),
+    mistake("6.3", "beta-inside", "beta is added before gamma is multiplied with, not after it", "(e - m) / sqrt(v + c.eps) * gamma + beta", "((e - m) / sqrt(v + c.eps) + beta) * gamma"),
     mistake("6.3", "norm-in-half", "the norm is computed in half precision", "(e - m) / sqrt(v + c.eps)", "half(half(e - m) / half(sqrt(v + c.eps)))"),
     mistake("6r.3", "rms-eps-outside", "eps is added outside the root", "sqrt(v + c.eps)", "(sqrt(v) + c.eps)"),
     mistake("6r.3", "rms-no-eps", "eps is missing", "v + c.eps", "v"),
     mistake("6r.3", "rms-of-half", "what the norm reads is rounded to float16", "e /", "half(e) /", "6r.2", "e[i] ** 2 / d_e for i in range(d_e)", "x ** 2 / d_e for x in half(e)"),
     mistake("6r.3", "rms-of-bfloat16", "what the norm reads is rounded to bfloat16", "e /", "bfloat16(e) /", "6r.2", "e[i] ** 2 / d_e for i in range(d_e)", "x ** 2 / d_e for x in bfloat16(e)"),
+    mistake("6r.2", "rms-mean-in-bfloat16", "the mean of the squares is computed in bfloat16", "sum((e[i] ** 2 / d_e for i in range(d_e)))", "bfloat16(sum(bfloat16(bfloat16(e) ** 2) / d_e))"),
     *numbered("6r.3", "rms-eps", "eps is NUMBER", "c.eps", "NUMBER", numbers=(1e-3, 1e-5, 1e-6, 1e-8, 1e-12,), right="eps"),
     mistake("6r.3", "rms-no-gamma", "the scale gamma is missing", "* gamma", "* 1"),
     mistake("6r.3", "rms-gamma-plus-1", "the scale is 1 + gamma", "* gamma", "* (1 + gamma)"),

@@ -22,6 +22,7 @@ from transformulary.conform.mistakes.parts import (
     other_norms,
     output,
     place,
+    residual,
 )
 
 CALL = "MHAttention(X_tilde, X_tilde, theta.W[l], c.mask[l % len(c.mask)], c)"
@@ -29,6 +30,10 @@ ATTENDS = place("10.6", X="X", read="X_tilde", asked="X_tilde", unnormed="X", ca
 IN_MLP = place("10.8", X="X", read="X_tilde", one="mlp1", two="mlp2", gate="mlp3")
 #: The lines that norm; first one of a layer.
 NORMED = tuple(normed_at(f"10.{n}", k) for n, k in (("5", "_1[l]"), ("7", "_2[l]"), ("10", ""), ("3a", "_x")))
+#: What attention read in the layer of line 7: what the layer before gives, or the embeddings.
+BEFORE = "_watch.before(f'10.8[l={l}]', '10.3a', '10.3')"
+#: The lines whose values a run keeps for that.
+KEPT = frozenset({"10.3", "10.3a", "10.8"})
 FIRST, SECOND = other_norms({"10.5": "1", "10.7": "2"})
 
 #: In the order of the lines; what all models call comes where the first of the lines stands that call it.
@@ -36,14 +41,15 @@ MISTAKES: tuple[Mistake, ...] = (
     *embedding(place("10.2", ell="ell", W_p="theta.W_p"), formulas=False),
     *norm(*NORMED),
     FIRST,
-    *attention(ATTENDS),
+    *attention(ATTENDS), *residual("10.6", "MHAttention", "what attention gives"),
     *causal_mask("10.6"),
     *numbered("4", "window", "tokens see a window of NUMBER tokens, themselves among them", "Mask", "windowed(Mask, NUMBER)", numbers=(4,), whole=True, at="10.6"),
     mistake("10.6", "mask-cycle", "the masks of the layers alternate the other way round", "c.mask[l % len(c.mask)]", "c.mask[(l + 1) % len(c.mask)]"),
     mistake("10.7", "parallel", "the MLP reads what attention reads: both stand beside each other", normed("_2[l]"), "X_tilde"),
+    mistake("10.7", "parallel-norm", "the MLP reads the second norm of the X that attention reads: both stand beside each other", normed("_2[l]"), normed("_2[l]", BEFORE)),
     SECOND,
     *PROJECTIONS, *QUERIES_KEYS, *ROTATION, *SCORES, *NORM_FORMULA,
-    *activation(IN_MLP), *mlp(IN_MLP),
+    *activation(IN_MLP), *mlp(IN_MLP), *residual("10.8", "theta.W_mlp2", "what the MLP gives"),
     *output("10.11"),
 )  # fmt: skip
 

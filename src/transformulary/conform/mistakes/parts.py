@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from transformulary.conform.mistakes.components import SCALED
-from transformulary.conform.mistakes.mistake import Mistake, Where, at, mistake
+from transformulary.conform.mistakes.mistake import Mistake, Where, at, mistake, numbered
 
 POS = "POSITION[c.positions](t, theta.W_p, c)"
 _POS = "POSITION[c.positions](t, {W_p}, c)"
@@ -40,6 +40,8 @@ _EMBEDDING = (
     ("positions-from-2", "positions are counted two too high", _POS, _POS.replace("t,", "embedded(t + 2, c),")),
     ("positions-before", "positions are counted one too low, so the first token has the last position", _POS, _POS.replace("t,", "(t - 1) % c.ell_max,")),
     ("positions-right", "positions are aligned to the right: the last token has the last position", _POS, _POS.replace("t,", "c.ell_max - {ell} + t,")),
+    ("positions-reversed", "positions are counted from the end: the last token has the first position", _POS, _POS.replace("t,", "{ell} - 1 - t,")),
+    ("positions-doubled", "the positional embedding is added twice", _POS, "2 * " + _POS),
     ("position-stuck", "every token has the position of the first", _POS, _POS.replace("t,", "0,")),
     ("embedding-scaled", "the token embedding is multiplied by sqrt(d_e)", SCALE, "sqrt(c.d_e) *"),
     ("embedding-unscaled", "the token embedding is not multiplied by sqrt(d_e)", SCALE, "1 *"),
@@ -108,6 +110,20 @@ def attention(here: Where, pre: bool = True, mark: str = "") -> tuple[Mistake, .
     ))  # fmt: skip
 
 
+def residual(line: str, adds: str, what: str, X: str = "X") -> tuple[Mistake, ...]:
+    """Of a line that adds to X what begins so, the output of attention or an MLP: other weights of the sum."""
+    label, old = line.partition(".")[2], f"{X} + {adds}"
+
+    def of(a: str, b: str) -> tuple[str, str]:
+        return old, f"weighted({X}, {a}, {b}) | {adds}"
+
+    return (
+        mistake(line, f"residual-minus-{label}", f"{what} is subtracted from {X}, not added", *of("1", "-1")),
+        mistake(line, f"residual-root-2-{label}", f"the sum of {X} and {what} is divided by sqrt(2)", *of("0.5 ** 0.5", "0.5 ** 0.5")),
+        *numbered(line, f"residual-by-{label}", f"{what} is multiplied by NUMBER before it is added to {X}", *of("1", "NUMBER"), numbers=(0.5,)),
+    )  # fmt: skip
+
+
 _MASKS = (
     ("no-mask", "there is no causal mask", "Full()", True),
     ("mask-transposed", "the mask is transposed: tokens look at later ones", "turned(Mask)", False),
@@ -159,6 +175,8 @@ _ACTIVATIONS = (
     ("act-GELU_tanh", "the activation is the tanh form of GELU", ACT, "GELU_tanh("),
     ("act-ReLU", "the activation is ReLU", ACT, "ReLU("),
     ("act-SiLU", "the activation is SiLU", ACT, "SiLU("),
+    ("act-ReLU2", "the activation is the square of ReLU", ACT, "ReLU2("),
+    ("act-leaky_ReLU", "the activation is the leaky ReLU, 0.01 x below 0", ACT, "leaky_ReLU("),
     ("act-quick_gelu", "the activation is x sigmoid(1.702 x), the quick form of GELU", ACT, "quick_gelu("),
     ("no-activation", "the activation is missing", ACT, "("),
 )
@@ -208,8 +226,12 @@ def mlp(*places: Where, pre: bool = True) -> tuple[Mistake, ...]:
 
 def output(line: str, logits: str = "W_u @ X", ell: str = "ell") -> tuple[Mistake, ...]:
     """Of the last line: a softmax of `logits` and a bias."""
-    of = "{logits} + theta.b_u[:, None]"
-    return _filled([place(line, logits=logits, ell=ell)], (
+    of, right = "{logits} + theta.b_u[:, None]", f"{logits} + theta.b_u[:, None]"
+    numbers = (
+        *numbered(line, "logits-divided", "the logits are divided by NUMBER (a temperature)", right, f"({right}) / NUMBER", numbers=(2,)),
+        *numbered(line, "logits-capped", "the logits are capped softly, at NUMBER: NUMBER tanh(logit / NUMBER)", right, f"capped({right}, NUMBER)", numbers=(30,)),
+    )  # fmt: skip
+    return numbers + _filled([place(line, logits=logits, ell=ell)], (
         ("W_u-tied", "the unembedding is W_e transposed, and this model has a W_u of its own", "W_u @ X", "not_tied(theta.W_e, c).T @ X"),
         ("logits-scaled", "X is divided by sqrt(d_e) before the unembedding", "{logits}", "W_u @ (X / sqrt(len(X)))"),
         ("norm-after-final", "one more norm, without parameters, stands before the unembedding", "W_u @ X", "W_u @ columns((NORM[c.norm](X[:, t], 1, 0, c) for t in range({ell})))"),
