@@ -1,4 +1,4 @@
-"""What a model returns: line 11, beside a place of it or without one, as logits unless it is said to be another form."""
+"""What a model returns: line 11, beside a place of it or without one, as logits unless it is said to be others."""
 
 import pytest
 import torch
@@ -64,7 +64,7 @@ def test_whatever_a_model_returns_of_its_logits(returns):
 @pytest.mark.parametrize("place", ["head:out", ":out", None])
 def test_what_a_model_returns_for_logits(place, output, kind):
     """Probabilities, or their logarithms, for logits are said, whatever a place shows, unless a table says so."""
-    theirs, table, ref = build(GPT)
+    theirs, _, ref = build(GPT)
     forward, softmax = theirs.forward, {"probabilities": torch.softmax, "log-probabilities": torch.log_softmax}[output]
     theirs.forward = lambda ids: softmax(forward(ids), -1).to(getattr(torch, kind))
     places = {"10.11": place} if place else {}

@@ -130,7 +130,7 @@ def _run(model: nn.Module, whole: Model, x: Read) -> tuple[list[Event], Array, C
     def show(name: str, side: str, value: Any) -> None:
         ran[name] += side == "in"
         value = value[0] if isinstance(value, tuple | list) and value else value
-        if isinstance(value, torch.Tensor) and value.is_floating_point() and value.ndim == 3:
+        if isinstance(value, torch.Tensor) and value.is_floating_point() and value.ndim in (2, 3):
             numbers = columns(value, name, "rows")
             if numbers.shape[1:] in ((len(x.x),), (len(x.z),)):
                 found.append(Event(name, side, numbers))
