@@ -96,6 +96,8 @@ class Functions:
             raise CandidateError(f"there is no function to compare; {has}.")
         if self.tokens not in ("rows", "columns"):
             raise CandidateError(f"TOKENS = {self.tokens!r}; it is 'rows' or 'columns'.")
+        if not callable(self.make):
+            raise CandidateError(f"ARRAY = {self.make!r:.60}; it is a function of NumPy arrays: torch.from_numpy, say.")
         if self.output not in FORMS:
             raise CandidateError(f"OUTPUT = {self.output!r}; it is {' or '.join(map(repr, FORMS))}.")
 
