@@ -1,6 +1,7 @@
 """Values that somebody gives by path: whichever way round, of however many tokens, under whatever names."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -106,6 +107,7 @@ A, P = np.zeros((12, 5)), np.full((37, 5), 1 / 37)
         ({"10.3": A[:, :4], "10.11": P[:, :4]}, {}, "of 4 tokens, and the run has 5: give their ids with --tokens"),
         ({"10.3": A[:, :4].T}, {}, "of 4 tokens, and the run has 5: give their ids with --tokens"),
         ({"10.1": np.array(4)}, {}, "of 4 tokens, and the run has 5: give their ids with --tokens"),
+        ({"10.1": np.array(1e11)}, {}, "of 100000000000 tokens, and the run has 5: give their ids with --tokens"),
         ({"10.3": A}, {"orientation": "row"}, "'row' must be 'columns' or 'rows'"),
         ({"10.33": A}, {}, "10.33 is no value of this run. Nearest: 10.3"),
         ({"10.5[l=3]": A}, {}, r"10.5\[l=3\] is no value of this run. Nearest: 10.5\[l=2\]"),
@@ -217,13 +219,28 @@ def test_a_trace_knows_its_tokens(tmp_path):
         conform(tmp_path / "t", ref, tokens=X)
 
 
-@pytest.mark.parametrize("length", [np.nan, np.inf, 4.5, [5, 5], []])
+@pytest.mark.parametrize("length", [np.nan, np.inf, 4.5, -3, 1e300, [5, 5], []])
 def test_a_length_that_is_no_number_of_tokens(length):
     """Line 1 is one whole number."""
     values = whole_lines() | {"10.1": np.array(length)}
 
     with pytest.raises(CandidateError, match=r"values: 10\.1 is .*, and must be one whole number: of the tokens"):
         conform(values, "gpt2", tokens=X)
+
+
+def test_a_number_that_is_none():
+    """Where one number of one line is none, and the logits are right, that is said, with its token, and no more."""
+    values = values_of("gpt2", "10.8[l=1]", "10.10", "10.11")
+    values["10.8[l=1]"] = np.where(np.indices((12, 5)).sum(0) == 0, np.nan, values["10.8[l=1]"])
+
+    report = conform(values, "gpt2", tokens=X)
+
+    assert re.fullmatch(
+        r"Places: the logits of the whole run agree \(to .*\), so what is shown at 10\.8\[l=1\] is damaged: "
+        r"1 of 60 numbers are not finite, in tokens 1 of 5\.",
+        report.answer[0],
+    )
+    assert (report.status, report.faults) == (1, ())
 
 
 def as_file(values, folder):

@@ -77,10 +77,8 @@ def describe(
     ours, theirs = np.where(masked, 0.0, ours), np.where(masked, 0.0, theirs)
     if ours.ndim != 2 or not np.isfinite(ours).all():
         return "all of it differs"
-    if not np.isfinite(theirs).all():
-        strange = np.asarray(~np.isfinite(theirs))
-        where = _among(np.asarray(strange.any(0)), "tokens", ", in ")
-        return f"{int(strange.sum())} of {theirs.size} numbers are not finite{where}"
+    if strange := not_finite(theirs):
+        return strange
     noise = allowed * float(np.abs(ours).max())
     if base is None or base.value.shape != ours.shape or not base.value.any():
         return _description(ours, theirs, noise)
@@ -89,6 +87,15 @@ def describe(
     if _explains(a * base.value + b * rest, ours, theirs) and abs(a - 1) > LEFT:
         return f"{base.name} is multiplied by {a:.4g}" + (f", and {base.rest} by {b:.4g}" if abs(b - 1) > LEFT else "")
     return _description(rest, theirs - base.value, noise, base.rest, heads)
+
+
+def not_finite(theirs: Array) -> str:
+    """How many numbers of a matrix are not finite, and in which tokens; "" if all are."""
+    strange = np.asarray(~np.isfinite(theirs))
+    if not strange.any():
+        return ""
+    where = _among(np.asarray(strange.any(0)), "tokens", ", in ")
+    return f"{int(strange.sum())} of {theirs.size} numbers are not finite{where}"
 
 
 def _shapes(ours: tuple[int, ...], theirs: tuple[int, ...]) -> str:
