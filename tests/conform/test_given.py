@@ -138,6 +138,7 @@ def test_logits_in_place_of_probabilities():
 
     assert [fault.key for fault in wrong.faults] == ["logits-for-P"]
     assert "10.11:logits is the path of logits" in wrong.answer[0]
+    assert "11" not in right.unseen
     assert right.status == 0
 
 

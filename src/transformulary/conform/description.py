@@ -102,7 +102,9 @@ def _shapes(ours: tuple[int, ...], theirs: tuple[int, ...]) -> str:
     """Of matrices in words, that hold whether tokens are rows or columns."""
     if len(ours) != 2 or len(theirs) != 2:
         return f"its shape is {theirs}, and should be {ours}"
-    return f"it has {theirs[0]} numbers for each of {theirs[1]} tokens, and should have {ours[0]} for each of {ours[1]}"
+    turned = ": it is transposed, or TOKENS says the other way round" if theirs == ours[::-1] else ""
+    has = f"it has {theirs[0]} numbers for each of {theirs[1]} tokens"
+    return f"{has}, and should have {ours[0]} for each of {ours[1]}{turned}"
 
 
 def _coefficients(theirs: Array, *parts: Array) -> Array:
