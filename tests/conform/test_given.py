@@ -12,9 +12,10 @@ from conform.test_candidates import layer_norm, mlp
 from transformulary.cli import main
 from transformulary.conform import conform
 from transformulary.conform.candidates.given import shape
+from transformulary.conform.dumps import read_dumps
 from transformulary.conform.reference import PRESETS, reference
 from transformulary.conform.tokens import what_is_read
-from transformulary.errors import CandidateError, UserError
+from transformulary.errors import CandidateError, DataError, UserError
 from transformulary.oracle import record, watched
 from transformulary.oracle.path import to_filename
 from transformulary.oracle.values import numbers
@@ -314,3 +315,24 @@ def test_a_function_is_judged_in_its_own_precision(kind):
     report = conform(functions, "gpt2", tokens=X)
 
     assert {row.line for row in report.rows if row.status == "differs"} == {"10.8"}
+
+
+@pytest.mark.parametrize("of", ["dumps", "vectors"])
+def test_names_that_count_layers_from_1(of, tmp_path):
+    """A name whose {l} leads beyond the last layer is named, with what to write where names count from 1."""
+    np.savez(tmp_path / "d.npz", **{f"blk_{l}": A for l in (1, 2)})
+    known = {f"10.8[l={l}]": (12, 5) for l in (1, 2)}
+
+    def compared(name):
+        if of == "vectors":
+            return [*read_dumps(tmp_path / "d.npz", {name: "10.8[l]"}, known)]
+        return [
+            row.at for row in conform(tmp_path / "d.npz", "gpt2", tokens=X, rename={name: "10.8[l]"}).rows if row.at
+        ]
+
+    with pytest.raises(DataError, match=r"d.npz: blk_2, by the table's blk_\{l\}: 10.8\[l=3\] is no value") as error:
+        compared("blk_{l}")
+    found = compared("blk_{l+1}")
+
+    assert str(error.value).endswith("{l} counts from 0; where names count from 1, write {l+1}.")
+    assert found

@@ -169,7 +169,7 @@ def _damaged(entry: Mapping[str, Any]) -> Iterator[str]:
         shape, roundoffs = (value.get(key) if isinstance(value, Mapping) else None for key in ("shape", "roundoffs"))
         if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
             yield f"{name}, {path} has shape = {shape!r:.60}"
-        if type(roundoffs) not in (int, float) or not 0 <= roundoffs < MOST:
+        if isinstance(roundoffs, bool) or not (isinstance(roundoffs, int | float) and 0 <= roundoffs < MOST):
             yield f"{name}, {path} has roundoffs = {roundoffs!r:.60}"
 
 

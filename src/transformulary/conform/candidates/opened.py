@@ -19,7 +19,7 @@ from transformulary.conform.candidates.batches import check_batches
 from transformulary.conform.candidates.candidate import Candidate, array, lowest, most
 from transformulary.conform.candidates.decoding import check_decoding
 from transformulary.conform.candidates.functions import SIGNATURES, WHOLE, Functions, run_functions
-from transformulary.conform.candidates.given import given_values, largest
+from transformulary.conform.candidates.given import check_paths, given_values, largest
 from transformulary.conform.candidates.imported import imported
 from transformulary.conform.candidates.places import Table, make_table
 from transformulary.conform.candidates.pytorch import failing, watch_model
@@ -108,7 +108,11 @@ def _given(
     if isinstance(what, Mapping):
         raw, name, traced = what, "values", {}
     else:
-        raw, name = read_dumps(what, rename, most=largest(ref.whole, x)), str(what)
+
+        def check(path: str, of: str) -> None:
+            check_paths([path], ref.whole, x, of)
+
+        raw, name = read_dumps(what, rename, most=largest(ref.whole, x), check=check), str(what)
         traced = read_index(Path(what))
     computed = lowest((precision or "float64", traced.get("precision", "float64")))
     values = {path: array(value, path) for path, value in raw.items()}
