@@ -328,3 +328,23 @@ def test_killed_while_writing(tmp_path, seed):
     reported = [1, *map(int, writer.communicate()[0].split())][-1]
 
     assert path.read_text() in (f"{n} " * 100_000 for n in (reported, reported + 1))
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["a file of it", "the folder"])
+def test_what_cannot_be_written_is_named_as_asked(tmp_path, inside):
+    """Neither a file of the unfinished folder nor that itself is named: what the user calls it is."""
+    (tmp_path / "file").touch()
+    out = tmp_path / "out" if inside else tmp_path / "file" / "out"
+
+    with pytest.raises(OSError, match=r"too long|Not a directory") as error, new_folder(out) as folder:
+        write_atomically(folder / "here" / "..." / ("x" * 300), b"")
+
+    assert error.value.filename == str(out)
+
+
+def test_another_file_is_named_as_it_is(tmp_path):
+    """An error about a file elsewhere, while a folder is filled, names that file."""
+    with pytest.raises(FileNotFoundError) as error, new_folder(tmp_path / "out"):
+        (tmp_path / "missing").read_bytes()
+
+    assert error.value.filename == str(tmp_path / "missing")

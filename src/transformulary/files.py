@@ -222,7 +222,7 @@ def new_folder(path: str | Path) -> Iterator[Path]:
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
-        if error.filename is None and error.errno:
+        if error.errno and (error.filename is None or str(temporary) in str(error.filename)):
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 

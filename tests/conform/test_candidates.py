@@ -285,7 +285,7 @@ def test_a_file_without_such_a_function(tmp_path):
     ("import sys\nsys.exit(0)", r"mine.py called exit\(0\)\.$"),
     ("def load():\n    pass", r"load\(\) must be load\(folder\): .*mine.py, line 1\)\.$"),
     ("from sys import exit\ndef load(folder):\n    exit()", r"load\(folder\) called exit\(\)\.$"),
-    ("OUTPUT = 'probability'\ndef model(x, w):\n    pass", "OUTPUT = 'probability'; it is 'logits' or 'probabilities'"),
+    ("OUTPUT = 'probability'\ndef model(x, w):\n    pass", "'probability'; it is 'logits' or 'probabilities' or 'log-"),
     ("from torch import nn\nPLACES = [1]\nload = lambda _: nn.Identity()", r"places = \[1\] is no table"),
     ("def f(:", r"mine.py failed: SyntaxError: invalid syntax \(mine.py, line 1\)$"),
 ])  # fmt: skip

@@ -128,3 +128,13 @@ def test_rounding_is_no_difference():
     noisy = changed(slice(None), slice(4, 7)) + 1e-3 * RNG.standard_normal((6, 9))
 
     assert describe(OURS, noisy, allowed=1e-2) == "tokens 5-7 of 9 differ"
+
+
+def test_a_transposed_value():
+    """Of a value that has its shape the other way round, that is said."""
+    says = "it has 3 numbers for each of 2 tokens, and should have 2 for each of 3"
+
+    turned, other = (describe(np.ones((2, 3)), np.ones(shape)) for shape in ((3, 2), (3, 4)))
+
+    assert turned == f"{says}: it is transposed, or TOKENS says the other way round"
+    assert "transposed" not in other

@@ -28,6 +28,20 @@ def test_a_model_that_nobody_has_described():
         assert f'"{path}" = "{place}"' in draft
 
 
+def test_the_draft_of_a_model_without_a_batch_axis():
+    """Modules that are given and give (T, d) show their lines as those with a batch of one do."""
+    theirs, table, ref = build(GPT)
+    wte = theirs.wte.forward
+    theirs.wte.forward = lambda ids: wte(ids)[0]
+    for block in theirs.blocks:
+        block.forward = lambda x, forward=block.forward: forward(x[None])[0]
+
+    draft = propose(theirs, ref)
+
+    for path, place in table.places.items():
+        assert f'"{path}" = "{place}"' in draft
+
+
 @pytest.mark.parametrize("faults", [{"no-scale": 1}, {"no-scale": 0}, {"no-scale": 2}, {"no-norm-5": 1},
                                     {"no-norm-7": 2}, {"rms-for-layer-norm": 0, "no-mask": 2}, {"act-ReLU": 3},
                                     {"no-residual-8": 2}, {"heads-reversed": 1}], ids=str)  # fmt: skip

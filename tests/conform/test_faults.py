@@ -315,7 +315,7 @@ def test_what_the_logits_hide_is_said(key):
 
     assert not report.faults
     assert any(hidden.startswith(BY_KEY[key].says) for hidden in report.invisible)
-    assert report.answer[-1].endswith("Run it in float64 (model.double()) to see them.")
+    assert report.answer[-1].endswith("Compute in float64 to see them (a PyTorch model: model.double()).")
 
 
 @pytest.mark.parametrize(("kind", "seed"), [("llama", 2), ("gemma", 2), ("gpt", 1), ("qwen", 3)])

@@ -1,6 +1,7 @@
 """Values that somebody gives by path: whichever way round, of however many tokens, under whatever names."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from conform.test_candidates import layer_norm, mlp
 from transformulary.cli import main
 from transformulary.conform import conform
 from transformulary.conform.candidates.given import shape
+from transformulary.conform.dumps import read_dumps
 from transformulary.conform.reference import PRESETS, reference
 from transformulary.conform.tokens import what_is_read
-from transformulary.errors import CandidateError, UserError
+from transformulary.errors import CandidateError, DataError, UserError
 from transformulary.oracle import record, watched
 from transformulary.oracle.path import to_filename
 from transformulary.oracle.values import numbers
@@ -106,6 +108,7 @@ A, P = np.zeros((12, 5)), np.full((37, 5), 1 / 37)
         ({"10.3": A[:, :4], "10.11": P[:, :4]}, {}, "of 4 tokens, and the run has 5: give their ids with --tokens"),
         ({"10.3": A[:, :4].T}, {}, "of 4 tokens, and the run has 5: give their ids with --tokens"),
         ({"10.1": np.array(4)}, {}, "of 4 tokens, and the run has 5: give their ids with --tokens"),
+        ({"10.1": np.array(1e11)}, {}, "of 100000000000 tokens, and the run has 5: give their ids with --tokens"),
         ({"10.3": A}, {"orientation": "row"}, "'row' must be 'columns' or 'rows'"),
         ({"10.33": A}, {}, "10.33 is no value of this run. Nearest: 10.3"),
         ({"10.5[l=3]": A}, {}, r"10.5\[l=3\] is no value of this run. Nearest: 10.5\[l=2\]"),
@@ -136,6 +139,7 @@ def test_logits_in_place_of_probabilities():
 
     assert [fault.key for fault in wrong.faults] == ["logits-for-P"]
     assert "10.11:logits is the path of logits" in wrong.answer[0]
+    assert "11" not in right.unseen
     assert right.status == 0
 
 
@@ -217,13 +221,28 @@ def test_a_trace_knows_its_tokens(tmp_path):
         conform(tmp_path / "t", ref, tokens=X)
 
 
-@pytest.mark.parametrize("length", [np.nan, np.inf, 4.5, [5, 5], []])
+@pytest.mark.parametrize("length", [np.nan, np.inf, 4.5, -3, 1e300, [5, 5], []])
 def test_a_length_that_is_no_number_of_tokens(length):
     """Line 1 is one whole number."""
     values = whole_lines() | {"10.1": np.array(length)}
 
     with pytest.raises(CandidateError, match=r"values: 10\.1 is .*, and must be one whole number: of the tokens"):
         conform(values, "gpt2", tokens=X)
+
+
+def test_a_number_that_is_none():
+    """Where one number of one line is none, and the logits are right, that is said, with its token, and no more."""
+    values = values_of("gpt2", "10.8[l=1]", "10.10", "10.11")
+    values["10.8[l=1]"] = np.where(np.indices((12, 5)).sum(0) == 0, np.nan, values["10.8[l=1]"])
+
+    report = conform(values, "gpt2", tokens=X)
+
+    assert re.fullmatch(
+        r"Places: the logits of the whole run agree \(to .*\), so what is shown at 10\.8\[l=1\] is damaged: "
+        r"1 of 60 numbers are not finite, in tokens 1 of 5\.",
+        report.answer[0],
+    )
+    assert (report.status, report.faults) == (1, ())
 
 
 def as_file(values, folder):
@@ -296,3 +315,24 @@ def test_a_function_is_judged_in_its_own_precision(kind):
     report = conform(functions, "gpt2", tokens=X)
 
     assert {row.line for row in report.rows if row.status == "differs"} == {"10.8"}
+
+
+@pytest.mark.parametrize("of", ["dumps", "vectors"])
+def test_names_that_count_layers_from_1(of, tmp_path):
+    """A name whose {l} leads beyond the last layer is named, with what to write where names count from 1."""
+    np.savez(tmp_path / "d.npz", **{f"blk_{l}": A for l in (1, 2)})
+    known = {f"10.8[l={l}]": (12, 5) for l in (1, 2)}
+
+    def compared(name):
+        if of == "vectors":
+            return [*read_dumps(tmp_path / "d.npz", {name: "10.8[l]"}, known)]
+        return [
+            row.at for row in conform(tmp_path / "d.npz", "gpt2", tokens=X, rename={name: "10.8[l]"}).rows if row.at
+        ]
+
+    with pytest.raises(DataError, match=r"d.npz: blk_2, by the table's blk_\{l\}: 10.8\[l=3\] is no value") as error:
+        compared("blk_{l}")
+    found = compared("blk_{l+1}")
+
+    assert str(error.value).endswith("{l} counts from 0; where names count from 1, write {l+1}.")
+    assert found

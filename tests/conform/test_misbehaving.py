@@ -1,7 +1,9 @@
-"""Candidates that give other numbers each time, or leave something running."""
+"""Candidates that give other numbers each time, leave something running, or change what they run in."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +11,9 @@ import torch
 
 from conform.test_candidates import GOOD, X
 from transformulary.conform import conform
+from transformulary.conform.candidates.propose import propose
 from transformulary.conform.reference import PRESETS, random_model
+from transformulary.errors import CandidateError
 
 
 @pytest.mark.parametrize("name", ["layer_norm", "model"])
@@ -66,3 +70,88 @@ def test_a_thread_that_is_left(tmp_path):
     )
 
     assert (run.returncode, run.stderr.count(b"\n")) == (2, 1)
+
+
+#: A norm, and what lies beside a file.
+NORM = """
+def norm(X, gamma, beta):
+    return (X - X.mean(-1, keepdims=True)) / (X.var(-1, keepdims=True) + 1e-5) ** 0.5 * gamma + beta
+"""
+#: A class of a file, which Python finds by the name of its module.
+CLASS = """
+from __future__ import annotations
+import pickle
+from dataclasses import dataclass
+from typing import ClassVar
+
+@dataclass
+class Ours:
+    a: int
+    b: ClassVar[int] = 1
+
+def layer_norm(X, gamma, beta):
+    from beside import norm
+    assert pickle.loads(pickle.dumps(Ours(2))) == Ours(2)
+    return norm(X, gamma, beta)
+"""
+
+
+@pytest.mark.parametrize("name", ["mine", "torch", "json", "my.file"])
+def test_a_file_is_a_module(tmp_path, name):
+    """Its classes have its name, what it imports when it is called lies beside it; no other module is hidden."""
+    (tmp_path / "beside.py").write_text(NORM)
+    file = tmp_path / f"{name}.py"
+    file.write_text(CLASS)
+    before = {name: sys.modules.get(name), "path": [*sys.path]}
+
+    report = conform(file, "gpt2", tokens=X)
+
+    sys.modules.pop("beside")
+    assert report.agrees
+    assert before == {name: sys.modules.get(name), "path": sys.path}
+
+
+def test_what_load_imports(tmp_path):
+    """What `load` imports lies beside its file, for a draft too; what is not there is no matter of the checkpoint."""
+    (tmp_path / "with_load.py").write_text(
+        "def model(folder):\n    import transformulary as t\n    return t.load(folder).model.double()"
+    )
+    file, lacking = tmp_path / "mine.py", tmp_path / "lacking.py"
+    file.write_text("def load(folder):\n    import with_load\n    return with_load.model(folder)")
+    lacking.write_text("def load(folder):\n    import not_there")
+
+    draft, report = propose(file, "gpt2"), conform(file, "gpt2", tokens=X, decoding=False)
+    with pytest.raises(CandidateError) as error:
+        conform(lacking, "gpt2")
+
+    sys.modules.pop("with_load")
+    assert report.agrees
+    assert '"10.10" = "norm:out"' in draft
+    assert str(error.value).endswith(f"ModuleNotFoundError: No module named 'not_there' ({lacking}, line 2)")
+
+
+@pytest.mark.parametrize("code", ["os.chdir(os.sep)", "sys.setrecursionlimit(60)", "sys.path.clear()"])
+def test_a_file_that_changes_what_it_runs_in(tmp_path, code):
+    """The working folder and Python's limits are those of the program: a file's own end with it."""
+    file, folder, limit, path = tmp_path / "mine.py", Path.cwd(), sys.getrecursionlimit(), [*sys.path]
+    file.write_text(f"import os, sys\n{code}\n{NORM.replace('norm', 'layer_norm')}")
+
+    report = conform(file, "gpt2", tokens=X)
+
+    assert report.agrees
+    assert (Path.cwd(), sys.getrecursionlimit(), sys.path) == (folder, limit, path)
+
+
+@pytest.mark.parametrize(("make", "says"), [
+    (os.mkfifo, "mine.py is no file"),
+    (os.mkdir, "mine.py is no file"),
+    (lambda file: file.write_text("ARRAY = 3\ndef layer_norm(X, g, b):\n    return X"), "ARRAY = 3; it is a func"),
+    (lambda file: file.write_text("async def layer_norm(X, g, b):\n    return X"), "layer_norm is async"),
+    (lambda file: file.write_text("async def load(folder):\n    pass"), "load is async"),
+])  # fmt: skip
+def test_a_file_that_cannot_be_called(tmp_path, make, says):
+    """A pipe is not waited for, and what is no ordinary function is said, at once."""
+    make(tmp_path / "mine.py")
+
+    with pytest.raises(CandidateError, match=says):
+        conform(tmp_path / "mine.py", "gpt2")

@@ -121,7 +121,7 @@ def test_what_hides_in_rounding_stands_above_the_answer():
     assert lines[-6:-3] == ["What cannot be told from rounding in bfloat16:", *(f"  {says}" for says in invisible)]
     assert lines[-1] == (
         "Not seen: 2 known mistakes, which in bfloat16 cannot be told from rounding. "
-        "Run it in float64 (model.double()) to see them."
+        "Compute in float64 to see them (a PyTorch model: model.double())."
     )
     assert all(f"- {says}" in report.markdown() for says in invisible)
 

@@ -1,10 +1,12 @@
-"""What a PyTorch model returns: line 11, in whatever form, beside a place of it or without one."""
+"""What a model returns: line 11, beside a place of it or without one, as logits unless it is said to be others."""
 
 import pytest
 import torch
+from scipy.special import log_softmax, softmax
 
 from conform.ordinary import GPT, build
 from transformulary.conform import conform
+from transformulary.conform.candidates.functions import Functions
 from transformulary.conform.candidates.places import make_table
 
 X = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -43,11 +45,10 @@ def test_what_a_model_returns_counts_beside_a_place(returns):
     assert [note.status for note in report.notes if note.kind == "output"] == ["differs"]
 
 
-@pytest.mark.parametrize("returns", [lambda y: y, lambda y: y.softmax(-1), lambda y: y.log_softmax(-1),
-                                     lambda y: y.float(), lambda y: (y, None), lambda y: {"logits": y}],
-                         ids=["logits", "probabilities", "logarithms", "float32", "several", "dict"])  # fmt: skip
+@pytest.mark.parametrize("returns", [lambda y: y, lambda y: y.float(), lambda y: (y, None), lambda y: {"logits": y}],
+                         ids=["logits", "float32", "several", "dict"])  # fmt: skip
 def test_whatever_a_model_returns_of_its_logits(returns):
-    """Beside a place of line 11 the same in another form, or in another precision, is no difference."""
+    """Beside a place of line 11 the same among others, or in another precision, is no difference."""
     theirs, table, ref = build(GPT)
     forward = theirs.forward
     theirs.forward = lambda ids: returns(forward(ids))
@@ -56,6 +57,37 @@ def test_whatever_a_model_returns_of_its_logits(returns):
 
     assert report.status == 0, report
     assert not [note for note in report.notes if note.kind == "output"]
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize("output", ["probabilities", "log-probabilities"])
+@pytest.mark.parametrize("place", ["head:out", ":out", None])
+def test_what_a_model_returns_for_logits(place, output, kind):
+    """Probabilities, or their logarithms, for logits are said, whatever a place shows, unless a table says so."""
+    theirs, _, ref = build(GPT)
+    forward, softmax = theirs.forward, {"probabilities": torch.softmax, "log-probabilities": torch.log_softmax}[output]
+    theirs.forward = lambda ids: softmax(forward(ids), -1).to(getattr(torch, kind))
+    places = {"10.11": place} if place else {}
+
+    silent = conform(theirs, ref, tokens=X, table={"places": places}, decoding=False)
+    said = conform(theirs, ref, tokens=X, table={"places": {"10.11": ":out"}, "output": output}, decoding=False)
+
+    assert silent.status == 1
+    assert silent.answer[0].startswith(f"Output: the model returns {output}, and not logits: if they are meant, write")
+    assert not [note for note in said.notes if note.kind == "output"]
+
+
+@pytest.mark.parametrize("output", ["probabilities", "log-probabilities"])
+def test_what_a_function_returns_for_logits(output):
+    """A function that returns probabilities, or their logarithms, is told how to say so, and then they are right."""
+    of = {"probabilities": softmax, "log-probabilities": log_softmax}[output]
+    functions = {"unembedding": lambda X, weights: of(X @ weights.W_u.T + weights.b_u, -1)}
+
+    silent, said = conform(functions, "paper"), conform(Functions(functions, output=output), "paper")
+
+    meant = f'if they are meant, write OUTPUT = "{output}".'
+    assert silent.answer[0] == f"Output: unembedding returns {output}, and not logits: {meant}"
+    assert (silent.status, said.status) == (1, 0)
 
 
 @pytest.mark.parametrize("returns", [lambda y: y[..., :9], lambda y: {"loss": y}, lambda y: ()],

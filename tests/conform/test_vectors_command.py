@@ -1,6 +1,7 @@
 """Golden vectors on the command line: what agrees, what differs, what is not there, what cannot be compared."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -100,3 +101,29 @@ def test_what_cannot_be_compared_in_python(vectors, tmp_path):
     ):
         with pytest.raises(DataError, match=says):
             call()
+
+
+@pytest.mark.parametrize(("key", "value", "says"), [
+    ("roundoffs", "many", "5-paper', 5.3 has roundoffs = 'many'"),
+    ("roundoffs", float("inf"), "roundoffs = inf"),
+    ("roundoffs", float("nan"), "roundoffs = nan"),
+    ("roundoffs", -1, "roundoffs = -1"),
+    ("roundoffs", True, "roundoffs = True"),
+    ("roundoffs", 1e300, r"roundoffs = 1e\+300"),
+    ("shape", [3.5], r"5.3 has shape = \[3.5\]"),
+    ("shape", [3], "has no 5.3 in the shape that index.json says"),
+    ("file", "../5-paper.safetensors", "5-paper' has file = '../5-paper.safetensors'"),
+    ("sha256", 3, "5-paper' has sha256 = 3"),
+    ("values", [], r"5-paper' has values = \[\]"),
+])  # fmt: skip
+def test_a_damaged_index(key, value, says, vectors, tmp_path):
+    """An index that is no longer what was written is said, in one line: above all what it allows is no other number."""
+    folder = shutil.copytree(vectors, tmp_path / "vectors")
+    index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+    case = next(case for case in index["cases"] if case["name"] == "5-paper")
+    (case if key in case else case["values"]["5.3"])[key] = value
+    (folder / "index.json").write_text(json.dumps(index).replace("Infinity", "1e400"), encoding="utf-8")
+    dumped(read_vectors(vectors)["5-paper"], tmp_path / "dumps" / "5-paper")
+
+    with pytest.raises(DataError, match=says):
+        conform(tmp_path / "dumps", folder)

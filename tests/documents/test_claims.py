@@ -3,7 +3,8 @@
 import torch
 
 from documents.test_blocks import ROOT, blocks
-from transformulary.conform.candidates.opened import import_file, of_folder
+from transformulary.conform.candidates.imported import imported
+from transformulary.conform.candidates.opened import of_folder
 from transformulary.conform.reference import reference
 
 EXAMPLES = ROOT / "examples"
@@ -12,7 +13,8 @@ EXAMPLES = ROOT / "examples"
 def test_the_mistake_of_the_ordinary_gpt_is_easily_missed():
     """With the mistake that README shows, logits are within 1e-3 of the right ones, and not equal."""
     ref = reference("gpt2")
-    model, x = of_folder(ref, import_file(EXAMPLES / "ordinary_gpt.py").load), torch.arange(24)[None]
+    with imported(EXAMPLES / "ordinary_gpt.py") as module:
+        model, x = of_folder(ref, module.load), torch.arange(24)[None]
 
     with torch.no_grad():
         theirs, right = model(x), ref.model(x)

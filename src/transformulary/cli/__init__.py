@@ -41,7 +41,7 @@ READING = VERBS["Read the algorithms"]
 #: Characters of the longest complaint: a value that the user's file gives may be of any length.
 MOST = 1000
 #: What only writing can meet: all that we write to files names the file, what is printed names none.
-FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
+FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EBADF}
 
 #: What a verb that runs a model takes for one: all that `formats.open_source` finds.
 MODEL_HELP = "a model: a folder, a file (GGUF too), a name in the Hugging Face cache, or hf://org/name to download it"

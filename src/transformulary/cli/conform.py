@@ -43,7 +43,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--rename",
         metavar="FILE.json",
         type=Path,
-        help="names of dumps: {theirs: path; null: leave it out} (default: paths)",
+        help="names of dumps: {theirs: path; null: leave it out}; {l} in theirs counts layers from 0, {l+1} from 1 "
+        "(default: paths)",
     )
     parser.add_argument(
         "--tokens-as", choices=("columns", "rows"), help="what tokens are in dumps (default: as the shapes say)"

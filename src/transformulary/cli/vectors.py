@@ -13,7 +13,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the action and its options."""
     actions = parser.add_subparsers(required=True, metavar="write")
     write = actions.add_parser("write", help="write them")
-    write.add_argument("out", metavar="OUT", type=Path, help="the folder to make; it must not exist")
+    write.add_argument("out", metavar="OUT", help="the folder to make; it must not exist")
     write.add_argument("--json", action="store_true", help="say what was written as JSON (default: one line)")
 
 
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     write_vectors(args.out)
     cases = read_vectors(args.out)
     values = sum(len(case.paths) for case in cases.values())
-    size = sum(file.stat().st_size for file in args.out.iterdir())
+    size = sum(file.stat().st_size for file in Path(args.out).iterdir())
     if args.json:
         print(json.dumps({"folder": str(args.out), "cases": list(cases), "values": values, "bytes": size}))
     else:

@@ -76,10 +76,8 @@ def describe(
     ours, theirs = np.where(masked, 0.0, ours), np.where(masked, 0.0, theirs)
     if ours.ndim != 2 or not np.isfinite(ours).all():
         return "all of it differs"
-    if not np.isfinite(theirs).all():
-        strange = np.asarray(~np.isfinite(theirs))
-        where = _among(np.asarray(strange.any(0)), "tokens", ", in ")
-        return f"{int(strange.sum())} of {theirs.size} numbers are not finite{where}"
+    if strange := not_finite(theirs):
+        return strange
     noise = allowed * float(np.abs(ours).max())
     if moved := next(_moved(ours, theirs, "it"), ""):
         return moved
@@ -92,11 +90,22 @@ def describe(
     return _description(rest, theirs - base.value, noise, base.rest, heads)
 
 
+def not_finite(theirs: Array) -> str:
+    """How many numbers of a matrix are not finite, and in which tokens; "" if all are."""
+    strange = np.asarray(~np.isfinite(theirs))
+    if not strange.any():
+        return ""
+    where = _among(np.asarray(strange.any(0)), "tokens", ", in ")
+    return f"{int(strange.sum())} of {theirs.size} numbers are not finite{where}"
+
+
 def _shapes(ours: tuple[int, ...], theirs: tuple[int, ...]) -> str:
     """Of matrices in words, that hold whether tokens are rows or columns."""
     if len(ours) != 2 or len(theirs) != 2:
         return f"its shape is {theirs}, and should be {ours}"
-    return f"it has {theirs[0]} numbers for each of {theirs[1]} tokens, and should have {ours[0]} for each of {ours[1]}"
+    turned = ": it is transposed, or TOKENS says the other way round" if theirs == ours[::-1] else ""
+    has = f"it has {theirs[0]} numbers for each of {theirs[1]} tokens"
+    return f"{has}, and should have {ours[0]} for each of {ours[1]}{turned}"
 
 
 def _coefficients(theirs: Array, *parts: Array) -> Array:

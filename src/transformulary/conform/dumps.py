@@ -47,6 +47,7 @@ def read_dumps(
     known: Mapping[str, tuple[int, ...]] | None = None,
     tokens: str = "columns",
     most: int | None = None,
+    check: Callable[[str, str], None] | None = None,
 ) -> dict[str, Array]:
     """{path: array} of a dump.
 
@@ -58,6 +59,7 @@ def read_dumps(
         known: path -> shape of every value that there can be; without it any path and shape is taken.
         tokens: "columns", as in the paper, or "rows": matrices are then transposed.
         most: how many numbers the largest value can have; what has many more is not read.  Default: as `known` says.
+        check: raises UserError for a path that the table says and that there is not; what is said of it comes second.
 
     Raises:
         DataError: a file is broken, of another kind or holds something else than real numbers; names are no
@@ -68,7 +70,7 @@ def read_dumps(
         raise DataError(f"tokens = {tokens!r} must be 'columns' or 'rows'.")
     if most is None and known:
         most = max(map(prod, known.values()))
-    called = _Names(rename or {}, known)
+    called = _Names(rename or {}, known, check)
     values: dict[str, Array] = {}
     entries = list(_entries(place))
     called.check([name for _, name, _ in entries], place)
@@ -140,7 +142,7 @@ def _opening(file: Path) -> Iterator[None]:
 class _Names:
     """Their names -> our paths."""
 
-    def __init__(self, rename: Rename, known: Iterable[str] | None) -> None:
+    def __init__(self, rename: Rename, known: Iterable[str] | None, check: Callable[[str, str], None] | None) -> None:
         if not isinstance(rename, Mapping):
             raise DataError(f"rename = {rename!r:.60} must be a table: their name -> path.")
         for theirs, ours in rename.items():
@@ -148,6 +150,7 @@ class _Names:
                 raise DataError(f"the renaming table has {theirs!r}: {ours!r:.60}; it is their name -> a path or None.")
         self.rules = [(_pattern(theirs), ours) for theirs, ours in rename.items()]
         self.theirs, self.known = list(rename), None if known is None else set(known)
+        self.check_path = check or self._check_known
 
     def check(self, names: Sequence[str], place: Path) -> None:
         """Raise DataError, which says how to leave them out, if some are neither paths nor in the table."""
@@ -171,16 +174,26 @@ class _Names:
             return False
 
     def __call__(self, name: str, where: Path) -> str | None:
-        path = self._path(name)
-        if path is not None and self.known is not None and path not in self.known:
-            raise DataError(f"{where}: {name} is no value of this run. {nearest(path, self.known)}".rstrip())
+        for (pattern, ours), theirs in zip(self.rules, self.theirs, strict=True):
+            if found := pattern.fullmatch(name):
+                if ours is None:
+                    return None
+                path = _filled(ours, found.groupdict())
+                self._check(path, f"{where}: {name}, by the table's {theirs}", _counted(theirs))
+                return path
+        path = from_filename(name)
+        self._check_known(path, f"{where}: {name}")
         return path
 
-    def _path(self, name: str) -> str | None:
-        for pattern, ours in self.rules:
-            if found := pattern.fullmatch(name):
-                return None if ours is None else _filled(ours, found.groupdict())
-        return from_filename(name)
+    def _check(self, path: str, what: str, hint: str) -> None:
+        try:
+            self.check_path(path, what)
+        except UserError as error:
+            raise DataError(f"{error} {hint}".rstrip()) from None
+
+    def _check_known(self, path: str, what: str) -> None:
+        if self.known is not None and path not in self.known:
+            raise DataError(f"{what}: {path} is no value of this run. {nearest(path, self.known)}".rstrip())
 
 
 def _pattern(theirs: str) -> re.Pattern[str]:
@@ -189,6 +202,12 @@ def _pattern(theirs: str) -> re.Pattern[str]:
         raise DataError(f"the name {theirs} of the renaming table counts one thing twice.")
     escaped = re.escape(theirs)
     return re.compile(re.sub(r"\\\{([lh])(?:\\\+(1))?\\\}", lambda m: rf"(?P<{m[1]}{m[2] or 0}>\d+)", escaped))
+
+
+def _counted(theirs: str) -> str:
+    """What to write where a name counts from 1, of one that says that it counts from 0."""
+    counts = [index for index in "lh" if f"{{{index}}}" in theirs]
+    return " ".join(f"{{{index}}} counts from 0; where names count from 1, write {{{index}+1}}." for index in counts)
 
 
 def _filled(ours: str, found: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.conform.compared import error_of, is_line
+from transformulary.conform.description import not_finite
 from transformulary.conform.notes import DIFFERS, Note
 from transformulary.conform.replay import Replay
 from transformulary.conform.search import tried
@@ -57,19 +58,18 @@ def misplaced(seen: Mapping[str, Array], model: Model, given: Read, allowed: flo
 def note(seen: Mapping[str, Array], wrong: Sequence[str], error: float, model: Model, given: Read) -> Note:
     """What is shown at the wrong places, as far as the oracle has such a value."""
     values = _values(model, given)
+    broken = [f"what is shown at {path} is damaged: {says}" for path in wrong if (says := not_finite(seen[path]))]
     said: dict[str, str] = {}
-    for path in wrong:
+    for path in (path for path in wrong if np.isfinite(seen[path]).all()):
         near = min(((error_of(value, seen[path]), what) for what, value in values.items()), default=(np.inf, ("", 0)))
         what, layer = near[1] if near[0] < NEAR else ("", 0)
         of = f" of layer {layer}" if layer not in (0, parse(path).layer) else ""
         is_not = f"line {parse(path).steps[0].label}" + (f" but {what}{of}" if what else "")
         said.setdefault(re.sub(r"l=\d+", "l", path), is_not)
     shown = "; ".join(f"what is shown at {pattern} is not {is_not}" for pattern, is_not in said.items())
-    return Note(
-        "places", DIFFERS,
-        f"the logits of the whole run agree (to {error:.0e}), so {shown}: "
-        f"the table of places, or the name of a dump, is wrong there",
-    )  # fmt: skip
+    wrong_there = [f"{shown}: the table of places, or the name of a dump, is wrong there"] if said else []
+    so = "; and ".join([*broken, *wrong_there])
+    return Note("places", DIFFERS, f"the logits of the whole run agree (to {error:.0e}), so {so}")
 
 
 def _values(model: Model, given: Read) -> dict[tuple[str, int], Array]:

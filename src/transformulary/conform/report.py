@@ -95,7 +95,7 @@ class Report:
             known = "1 known mistake, which" if n == 1 else f"{n} known mistakes, which"
             them = "it" if n == 1 else "them"
             hidden = f"{known} in {self._low} cannot be told from rounding"
-            said.append(f"Not seen: {hidden}. Run it in float64 (model.double()) to see {them}.")
+            said.append(f"Not seen: {hidden}. Compute in float64 to see {them} (a PyTorch model: model.double()).")
         return said
 
     def __str__(self) -> str:

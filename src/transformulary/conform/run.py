@@ -232,7 +232,7 @@ def _of_another_order(c: Candidate, ref: Reference, x: Read, findings: Sequence[
 def _unseen(ref: Reference, seen: set[str]) -> list[str]:
     """Lines of which nothing was seen; line 3 is line 2 in one matrix."""
     lines = [line for line in ref.whole.lines if not line.counts]
-    whole = {line for line in seen if is_line(line)}
+    whole = {line for line in seen if is_line(line)} | {line.removesuffix(":logits") for line in seen}
     for vectors, columns in pairwise(lines):
         if vectors.members and not columns.members and whole & {vectors.name, columns.name}:
             whole |= {vectors.name, columns.name}

@@ -36,6 +36,8 @@ Array = NDArray[Any]
 
 FORMAT = "transformulary vectors"
 VERSION = 1
+#: From so many roundings on, a value is all rounding, in any precision.
+MOST = 2**53
 #: The largest relative error of one rounding, by precision.
 UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
@@ -122,7 +124,10 @@ class Vectors:
         file = self.folder / self.entry["file"]
         if hashlib.sha256(file.read_bytes()).hexdigest() != self.entry["sha256"]:
             raise DataError(f"{file} is not what index.json says was written (sha256). Write the vectors again.")
-        return read_safetensors(file)
+        found = read_safetensors(file)
+        if other := [path for path, shape in self.paths.items() if path not in found or found[path].shape != shape]:
+            raise DataError(f"{file} has no {other[0]} in the shape that index.json says. Write the vectors again.")
+        return found
 
 
 def has_vectors(folder: str | Path) -> bool:
@@ -146,7 +151,26 @@ def read_vectors(folder: str | Path) -> dict[str, Vectors]:
         raise DataError(f"{file} is no index of vectors ({type(wrong).__name__}: {wrong}).") from None
     if kind != (FORMAT, VERSION):
         raise DataError(f"{file} is {kind[0]!r}, version {kind[1]!r}; known is {FORMAT!r}, version {VERSION}.")
+    if damaged := next((says for case in cases.values() for says in _damaged(case.entry)), ""):
+        raise DataError(f"{file} is damaged: {damaged:.200}. Write the vectors again.")
     return cases
+
+
+def _damaged(entry: Mapping[str, Any]) -> Iterator[str]:
+    """What of a case in an index is not as it was written, as far as that shows."""
+    name, values = f"{entry['name']!r:.60}", entry.get("values")
+    for key in ("name", "file", "sha256"):
+        if not isinstance(entry.get(key), str) or Path(entry[key]).name != entry[key]:
+            yield f"{name} has {key} = {entry.get(key)!r:.60}"
+    if not isinstance(values, Mapping):
+        yield f"{name} has values = {values!r:.60}"
+        return
+    for path, value in values.items():
+        shape, roundoffs = (value.get(key) if isinstance(value, Mapping) else None for key in ("shape", "roundoffs"))
+        if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+            yield f"{name}, {path} has shape = {shape!r:.60}"
+        if isinstance(roundoffs, bool) or not (isinstance(roundoffs, int | float) and 0 <= roundoffs < MOST):
+            yield f"{name}, {path} has roundoffs = {roundoffs!r:.60}"
 
 
 # comparing
@@ -202,7 +226,8 @@ def compare_vectors(
         raise DataError(f"{dumps} is empty. Put there what was computed, one folder or file for a case: 10-gpt2.npz.")
     rows: list[Row] = []
     for name in (name for name in cases if name in found):
-        theirs = read_dumps(found[name], rename, cases[name].paths, tokens)
+        due = {path: cases[name].tensors[path].shape for path in cases[name].paths}
+        theirs = read_dumps(found[name], rename, due, tokens)
         rows += compare_values(theirs, cases[name], precision)
     return rows
 

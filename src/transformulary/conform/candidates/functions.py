@@ -25,7 +25,7 @@ from transformulary.conform.candidates.attending import (
 from transformulary.conform.candidates.candidate import Array, Candidate, most
 from transformulary.conform.candidates.handed import all_weights, heads, on_top, one_head, one_mlp, vector
 from transformulary.conform.candidates.pytorch import check_signature, failing
-from transformulary.conform.candidates.returned import columns, logits, probabilities, unsteady
+from transformulary.conform.candidates.returned import FORMS, another_form, columns, logits, unsteady
 from transformulary.conform.dumps import precision_of
 from transformulary.conform.notes import DIFFERS, NOTE, Note
 from transformulary.errors import CandidateError
@@ -80,13 +80,13 @@ class Functions:
 
     tokens  "rows" or "columns": how they hold tokens
     make    NumPy float64 -> the arrays that they want
-    output  what `model`, `unembedding` and `classification` return: "logits" or "probabilities"
+    output  what `model`, `unembedding` and `classification` return: one of `FORMS`
     """
 
     functions: Mapping[str, Function]
     tokens: str = "rows"
     make: Callable[[Array], Any] = np.asarray
-    output: str = ""
+    output: str = "logits"
 
     def __post_init__(self) -> None:
         has = f"one or more of {', '.join(SIGNATURES.values())}, or {', '.join(WHOLE)}"
@@ -96,8 +96,10 @@ class Functions:
             raise CandidateError(f"there is no function to compare; {has}.")
         if self.tokens not in ("rows", "columns"):
             raise CandidateError(f"TOKENS = {self.tokens!r}; it is 'rows' or 'columns'.")
-        if self.output not in ("", "logits", "probabilities"):
-            raise CandidateError(f"OUTPUT = {self.output!r}; it is 'logits' or 'probabilities'.")
+        if not callable(self.make):
+            raise CandidateError(f"ARRAY = {self.make!r:.60}; it is a function of NumPy arrays: torch.from_numpy, say.")
+        if self.output not in FORMS:
+            raise CandidateError(f"OUTPUT = {self.output!r}; it is {' or '.join(map(repr, FORMS))}.")
 
     def call(self, usual: str, *args: Any) -> Any:
         """The raw result of the function with this signature, for arguments in its orientation."""
@@ -146,13 +148,14 @@ def _whole(f: Functions, usual: str, model: Model, x: Read, name: str) -> Candid
 
     def run() -> tuple[Array, str]:
         result = logits(f.call(usual, *sequences, all_weights(model, f.turned), *segments))
-        numbers = columns(result, usual, f.tokens, 1 if model.gives == "classes" else 2)
-        shown = probabilities(numbers) if model.probable and f.output != "probabilities" else numbers
-        return shown, precision_of(result)
+        return columns(result, usual, f.tokens, 1 if model.gives == "classes" else 2), precision_of(result)
 
-    P, precision = run()
-    notes = unsteady(usual.partition("(")[0], P, run()[0], precision)
-    return Candidate(name, {model.output: P}, precision, notes=notes)
+    (numbers, precision), kind = run(), usual.partition("(")[0]
+    notes = unsteady(kind, numbers, run()[0], precision)
+    if not model.probable:
+        return Candidate(name, {model.output: numbers}, precision, notes=notes)
+    notes += another_form(kind, numbers, f.output, precision)
+    return Candidate(name, {model.output: FORMS[f.output](numbers)}, precision, notes=notes)
 
 
 class _Calls:
@@ -273,8 +276,11 @@ class _Calls:
             result, note = output_of(kind, result, {args[-1].shape, args[-1].shape[::-1]})
             self._note(note)
         value = columns(result, usual, self.f.tokens, 1 if kind == "classification" else 2)
-        probable = kind in PROBABLE and self.f.output != "probabilities"
-        return probabilities(value) if probable else value, precision_of(result)
+        if kind in PROBABLE:
+            for note in another_form(kind, value, self.f.output, precision_of(result)):
+                self._note(note)
+            value = FORMS[self.f.output](value)
+        return value, precision_of(result)
 
     def _called(self, kind: str, args: list[Any]) -> Any:
         """What a function returns; attention from one sequence to another, also if it takes its mask transposed."""

@@ -20,6 +20,8 @@ from transformulary.paper import Read
 from transformulary.trace.select import INDEX, first, kinds
 
 Shape = tuple[int, ...]
+#: No whole number from here on is one of float64 for certain.
+MOST = 2**53
 #: Families of heads, of pairs of numbers: their members and what is made of them are compared, not the families.
 FAMILIES = {"H", "d_attn/2", "d_e/2"}
 
@@ -129,21 +131,24 @@ def _check_length(values: Mapping[str, Array], model: Model, given: Read, what: 
     """Whether all values would be right with another number of tokens."""
     counted = {line_at(path).side: _whole(path, value, what) for path, value in values.items() if is_length(path)}
     for side, option in (("z", "--context-tokens"), ("x", "--tokens")):
-        if all(_fits(path, value, model, given) for path, value in values.items()):
+        if _all_fit(values, model, given):
             return
         ell, sizes = given.length(side), sorted({size for value in values.values() for size in value.shape})
         for n in [counted[side]] if side in counted else sizes:
-            other = replace(given, **{side: (0,) * n})
-            if n != ell and (side in counted or all(_fits(path, v, model, other) for path, v in values.items())):
+            if n != ell and (side in counted or _all_fit(values, model, replace(given, **{side: (0,) * n}))):
                 raise CandidateError(
                     f"{what}: the values are of {n} tokens, and the run has {ell}: give their ids with {option}."
                 )
 
 
 def _whole(path: str, length: Array, what: str) -> int:
-    if length.size != 1 or not float(length.item()).is_integer():
-        raise CandidateError(f"{what}: {path} is {length.tolist()}, and must be one whole number: of the tokens.")
+    if length.size != 1 or not (0 <= length.item() < MOST and float(length.item()).is_integer()):
+        raise CandidateError(f"{what}: {path} is {length.tolist()!s:.60}, and must be one whole number: of the tokens.")
     return int(length.item())
+
+
+def _all_fit(values: Mapping[str, Array], model: Model, given: Read) -> bool:
+    return all(_fits(path, value, model, given) for path, value in values.items())
 
 
 def _fits(path: str, value: Array, model: Model, given: Read) -> bool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
 from inspect import isfunction
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,9 +19,10 @@ from transformulary.conform.candidates.batches import check_batches
 from transformulary.conform.candidates.candidate import Candidate, array, lowest, most
 from transformulary.conform.candidates.decoding import check_decoding
 from transformulary.conform.candidates.functions import SIGNATURES, WHOLE, Functions, run_functions
-from transformulary.conform.candidates.given import given_values, largest
+from transformulary.conform.candidates.given import check_paths, given_values, largest
+from transformulary.conform.candidates.imported import imported
 from transformulary.conform.candidates.places import Table, make_table
-from transformulary.conform.candidates.pytorch import check_signature, failing, watch_model
+from transformulary.conform.candidates.pytorch import failing, watch_model
 from transformulary.conform.dumps import precision_of, read_dumps, read_index
 from transformulary.conform.notes import NOTE, UNSEEN, Note
 from transformulary.conform.reference import Reference
@@ -76,7 +75,8 @@ def candidates_of(
         )
     path = Path(what)
     if path.suffix == ".py":
-        return _python(path, ref, x, text, table, decoding)
+        with imported(path) as module:
+            return _python(module, path, ref, x, text, table, decoding)
     return [_watched(_ours(path), ref, x, None, str(path), decoding)]
 
 
@@ -108,7 +108,11 @@ def _given(
     if isinstance(what, Mapping):
         raw, name, traced = what, "values", {}
     else:
-        raw, name = read_dumps(what, rename, most=largest(ref.whole, x)), str(what)
+
+        def check(path: str, of: str) -> None:
+            check_paths([path], ref.whole, x, of)
+
+        raw, name = read_dumps(what, rename, most=largest(ref.whole, x), check=check), str(what)
         traced = read_index(Path(what))
     computed = lowest((precision or "float64", traced.get("precision", "float64")))
     values = {path: array(value, path) for path, value in raw.items()}
@@ -142,9 +146,10 @@ def _decoding(
     return check_batches(model, ref, x, precision)
 
 
-def _python(path: Path, ref: Reference, x: Read, text: str, table: Table | None, decoding: bool) -> list[Candidate]:
+def _python(
+    module: ModuleType, path: Path, ref: Reference, x: Read, text: str, table: Table | None, decoding: bool
+) -> list[Candidate]:
     """A Python file: with `load(folder)`, a PyTorch model; else functions."""
-    module = import_file(path)
     own = {name: getattr(module, name) for name in (*SIGNATURES, *WHOLE) if callable(getattr(module, name, None))}
     ids = _ids(module, text)
     if load := getattr(module, "load", None):
@@ -175,26 +180,6 @@ def _table(module: ModuleType, path: Path) -> Table | None:
     return make_table(found, str(path)) if "places" in found else None
 
 
-#: What a file may have beside functions to compare.
-CALLED = ("load(folder)", "tokenize(text)", "decode(model, pieces)")
-
-
-def import_file(path: Path) -> ModuleType:
-    """Run the user's file; its folder is where it finds its own imports."""
-    spec = spec_from_file_location(path.stem, path)
-    assert spec and spec.loader
-    module = module_from_spec(spec)
-    sys.path.insert(0, str(path.parent))
-    try:
-        with failing(str(path)):
-            spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(path.parent))
-    for usual in CALLED:
-        check_signature(getattr(module, usual.partition("(")[0], None), usual)
-    return module
-
-
 def of_folder(ref: Reference, load: Callable[[str], Any]) -> nn.Module:
     """What `load` makes of the reference's folder, or of one that is written for a preset."""
     with TemporaryDirectory() as temporary:
@@ -202,7 +187,7 @@ def of_folder(ref: Reference, load: Callable[[str], Any]) -> nn.Module:
         if ref.folder is None:
             ref.save(folder)
         with failing("load(folder)", f"; the folder holds the checkpoint of {ref.name}: --against says which"):
-            model = load(str(folder))
+            model = load(str(folder.absolute()))
     if not isinstance(model, nn.Module):
         raise CandidateError(f"load(folder) returned {type(model).__name__}; it must return a torch.nn.Module.")
     return model

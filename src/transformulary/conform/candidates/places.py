@@ -19,6 +19,7 @@ from torch import nn
 from transformulary.conform.allowance import UNIT
 from transformulary.conform.candidates import ours
 from transformulary.conform.candidates.encoders import BART, BERT, CLASSES, MARIAN, NORMS, SINUSOIDS, T5, TOKENS, under
+from transformulary.conform.candidates.returned import FORMS
 from transformulary.conform.lockstep import PLACES
 from transformulary.errors import CandidateError
 from transformulary.files import read_text
@@ -34,7 +35,7 @@ class Table:
     places  path, with [l] for the layer -> place
     lower   line -> the precision in which the published code computes it, even in a model of a higher one
     tokens  "rows", as in PyTorch, or "columns"
-    output  what the place of the last line shows, or, without one, what the model returns: "logits" or "probabilities"
+    output  what the place of the last line shows, or, without one, what the model returns: one of `FORMS`
     """
 
     places: Mapping[str, Place]
@@ -138,7 +139,7 @@ def make_table(content: Mapping[str, Any], where: str) -> Table:
             )
     for name, value, known in (
         ("tokens", table.tokens, ("rows", "columns")),
-        ("output", table.output, ("logits", "probabilities")),
+        ("output", table.output, tuple(FORMS)),
         *((f"lower {line}", precision, tuple(UNIT)) for line, precision in table.lower.items()),
     ):
         if value not in known:

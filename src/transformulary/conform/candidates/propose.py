@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from torch import nn
 from transformulary.conform.allowance import EXACT, Allowance
 from transformulary.conform.candidates.calling import call
 from transformulary.conform.candidates.candidate import Array, Candidate
+from transformulary.conform.candidates.imported import imported
 from transformulary.conform.candidates.places import Place, Table, table_for
 from transformulary.conform.candidates.pytorch import failing, names_of, watch_model
 from transformulary.conform.candidates.returned import columns, logits
@@ -73,7 +75,11 @@ class Event:
 def propose(candidate: Any, against: Any) -> str:
     """The draft, as TOML.  `candidate`: a torch.nn.Module, or a Python file with `load(folder)`."""
     ref = reference(against)
-    model = candidate if isinstance(candidate, nn.Module) else _load(candidate, ref)
+    with _loaded(candidate, ref) as model:
+        return _draft(model, ref)
+
+
+def _draft(model: nn.Module, ref: Reference) -> str:
     x, last = what_is_read(ref, Given()), ref.whole.output
     events, output, ran = _run(model, ref.whole, x)
     oracle = _lines_of(ref.whole, x)
@@ -96,17 +102,22 @@ def propose(candidate: Any, against: Any) -> str:
     return "\n".join([*lines, *_lower(model, places, ref, x), "", *_shapes(model)])
 
 
-def _load(candidate: Any, ref: Reference) -> nn.Module:
-    from transformulary.conform.candidates.opened import LIBRARIES, import_file, of_folder
+@contextmanager
+def _loaded(candidate: Any, ref: Reference) -> Iterator[nn.Module]:
+    from transformulary.conform.candidates.opened import LIBRARIES, of_folder
 
-    if str(candidate) in LIBRARIES:
-        return of_folder(ref, LIBRARIES[str(candidate)])
-    if not Path(candidate).is_file():
+    if isinstance(candidate, nn.Module):
+        yield candidate
+    elif str(candidate) in LIBRARIES:
+        yield of_folder(ref, LIBRARIES[str(candidate)])
+    elif not Path(candidate).is_file():
         raise CandidateError(f"there is no Python file {candidate}, whose load(folder) would return the model.")
-    load = getattr(import_file(Path(candidate)), "load", None)
-    if load is None:
-        raise CandidateError(f"{candidate} has no load(folder), which would return the model to look at.")
-    return of_folder(ref, load)
+    else:
+        with imported(Path(candidate)) as module:
+            load = getattr(module, "load", None)
+            if load is None:
+                raise CandidateError(f"{candidate} has no load(folder), which would return the model to look at.")
+            yield of_folder(ref, load)
 
 
 def _lines_of(whole: Model, x: Read) -> dict[str, Array]:
@@ -130,7 +141,7 @@ def _run(model: nn.Module, whole: Model, x: Read) -> tuple[list[Event], Array, C
     def show(name: str, side: str, value: Any) -> None:
         ran[name] += side == "in"
         value = value[0] if isinstance(value, tuple | list) and value else value
-        if isinstance(value, torch.Tensor) and value.is_floating_point() and value.ndim == 3:
+        if isinstance(value, torch.Tensor) and value.is_floating_point() and value.ndim in (2, 3):
             numbers = columns(value, name, "rows")
             if numbers.shape[1:] in ((len(x.x),), (len(x.z),)):
                 found.append(Event(name, side, numbers))

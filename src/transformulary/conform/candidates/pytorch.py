@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
-from inspect import signature, unwrap
+from inspect import iscoroutinefunction, signature, unwrap
 from typing import Any
 
 import torch
@@ -161,6 +161,7 @@ def failing(what: str, hint: str = "") -> Iterator[None]:
 
     What the code prints goes to stderr: stdout is the report's.
     """
+    depth = sys.getrecursionlimit()
     try:
         with redirect_stdout(sys.stderr), _exits_seen():
             yield
@@ -178,7 +179,10 @@ def failing(what: str, hint: str = "") -> Iterator[None]:
         at = (
             "" if at.startswith(" (<frozen") else at
         )  # in Python's own code: the file is no Python, and the error says so
+        hint = "" if isinstance(error, ImportError) else hint
         raise CandidateError(f"{what} failed: {type(error).__name__}: {said(error)}{at}{hint}") from error
+    finally:
+        sys.setrecursionlimit(max(depth, sys.getrecursionlimit()))
 
 
 @contextmanager
@@ -205,6 +209,8 @@ def check_signature(function: Any, usual: str) -> None:
     except (TypeError, ValueError):
         return  # no function, or one that Python knows nothing of
     name, _, names = usual.partition("(")
+    if iscoroutinefunction(function):
+        raise CandidateError(f"{name} is async, and what it returns would have to be awaited: make it a plain def.")
     try:
         found.bind(*names.split(","))
     except TypeError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,35 @@ def probabilities(numbers: Array) -> Array:
         return np.asarray(softmax(numbers))
 
 
+def _exp(logs: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(logs))
+
+
+#: What the last line may be given as -> its probabilities.
+FORMS: Mapping[str, Callable[[Array], Array]] = {
+    "logits": probabilities,
+    "probabilities": np.asarray,
+    "log-probabilities": _exp,
+}
+
+
+def another_form(what: str, numbers: Array, output: str, precision: str, place: str = "") -> tuple[Note, ...]:
+    """A note where numbers of the last line are those of another of `FORMS` than they should be, as their sums show.
+
+    What softmax makes of log-probabilities is what it makes of logits: no comparison of that can tell.  `place` is what
+    a table has to say of it beside OUTPUT.
+    """
+    off, found = FACTOR * max(UNIT[precision], UNIT["float32"]), "logits"
+    for form in list(FORMS)[1:]:
+        P = FORMS[form](numbers)
+        found = form if (P >= 0).all() and (np.abs(P.sum(0) - 1) <= off).all() else found
+    if len(numbers) == 1 or found in ("logits", output):
+        return ()
+    says = f'{what} returns {found}, and not {output}: if they are meant, write {place}OUTPUT = "{found}"'
+    return (Note("output", DIFFERS, says),)
+
+
 def unsteady(what: str, first: Array, second: Array, precision: str, left_on: Sequence[str] = ()) -> tuple[Note, ...]:
     """A note if two runs on the same input differ by more than rounding.
 
@@ -62,16 +91,21 @@ def last_line(
     Args:
         whole: what the model should be.
         shown: what the place of the last line shows, if there is one.
-        returned: by the model; beside a place, logits or probabilities, whichever are nearer.
+        returned: by the model; beside a place, in whichever of `FORMS` is nearest.
         tokens, output: as in a `Table`.
         precision: the model's.
     """
     found, last = logits(returned), f"line {line_at(whole.output).label}"
-    ndim, softmaxed = 1 if whole.gives == "classes" else 2, output == "logits" and whole.probable
+    ndim, form = 1 if whole.gives == "classes" else 2, FORMS[output] if whole.probable else np.asarray
+
+    def of_form(numbers: Array) -> tuple[Note, ...]:
+        place = f'"{whole.output}": ":out" into PLACES, and '
+        return another_form("the model", numbers, output, precision_of(found), place) if whole.probable else ()
+
     if shown is None:
         numbers = columns(found, "what the model returns", tokens, ndim)
-        return probabilities(numbers) if softmaxed else numbers, ()
-    P = probabilities(shown) if softmaxed else shown
+        return form(numbers), of_form(numbers)
+    P = form(shown)
     if not whole.probable and not hasattr(returned, "last_hidden_state"):  # what is made of the vectors is its own
         return P, ()
     try:
@@ -81,9 +115,9 @@ def last_line(
     if numbers.shape != P.shape:
         says = f"its shape is {numbers.shape}, and that of {last} {P.shape}"
         return P, (Note("output", UNSEEN, f"what the model returns is not compared with {last}: {says}"),)
-    error, nearest = min(((error_of(P, Q), Q) for Q in (probabilities(numbers), numbers)), key=lambda pair: pair[0])
+    error, nearest = min(((error_of(P, Q), Q) for Q in (f(numbers) for f in FORMS.values())), key=lambda pair: pair[0])
     largest = np.abs(shown[np.isfinite(shown)]).max(initial=1.0)  # what was rounded, before the softmax
     if error <= max(EXACT, FACTOR * largest * max(UNIT[kind] for kind in (precision, precision_of(found)))):
-        return P, ()
+        return P, of_form(numbers)
     says = f"what the model returns is not what the place of {last} shows: they differ by {error:.1e}"
     return nearest, (Note("output", DIFFERS, f"{says}; what it returns is compared"),)
