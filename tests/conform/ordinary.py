@@ -293,12 +293,12 @@ class Head(nn.Module):
         self.weight = nn.Parameter(torch.zeros(s.vocab, s.width))
         self.bias = None if s.llama else nn.Parameter(torch.zeros(s.vocab))
 
-    def forward(self, x, weight):
+    def forward(self, x, weight=None):
         x = x / math.sqrt(x.shape[-1]) if self.has("logits-scaled") else x
         if self.has("norm-after-final"):
             norm = F.layer_norm if self.bias is not None else F.rms_norm
             x = norm(x, x.shape[-1:], eps=self.eps)
-        logits = F.linear(x, weight, None if self.has("no-b_u") else self.bias)
+        logits = F.linear(x, self.weight if weight is None else weight, None if self.has("no-b_u") else self.bias)
         logits, cap = logits / self.number("logits-divided", 1), self.number("logits-capped")
         logits = cap * (logits / cap).tanh() if cap else logits
         if self.has("softmax-over-tokens"):
