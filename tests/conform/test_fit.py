@@ -46,3 +46,10 @@ def test_a_difference_without_numbers():
 def test_shorter_numbers_come_first():
     """The fewest digits first, the number itself last."""
     assert list(shorter(137.25)) == [100.0, 140.0, 137.0, 137.2, 137.25]
+
+
+def test_numbers_too_large_to_be_squared():
+    """No number explains them, and none is looked for."""
+    wanted = np.full(10, 1e300)
+
+    assert fit(lambda n: n * wanted, wanted, [(2.0, 2 * wanted)], [10]) is None
