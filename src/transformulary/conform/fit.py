@@ -29,7 +29,9 @@ def fit(
             late tokens do says nothing, since they have turned many times
     """
     parts = [part for part in parts if wanted[:part].any()]
-    if not parts or not _size(wanted) < np.inf or max(abs(_cosine(of[: parts[0]], wanted[: parts[0]])) for _, of in known) < ALONG:
+    if not parts or not np.isfinite(_size(wanted)):
+        return None
+    if max(abs(_cosine(of[: parts[0]], wanted[: parts[0]])) for _, of in known) < ALONG:
         return None
     number = min(known, key=lambda k: _size(wanted[: parts[0]] - k[1][: parts[0]]))[0]
     for part in parts:
