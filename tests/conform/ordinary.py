@@ -194,7 +194,7 @@ class Attention(nn.Module):
         scores = cap * (scores / cap).tanh() if cap else scores
         if has("alibi"):
             slopes = 2.0 ** (-8 / self.s.heads * torch.arange(1, self.s.heads + 1))
-            scores = scores + slopes[:, None, None] * (torch.arange(T) - torch.arange(T)[:, None])
+            scores = scores + (slopes[:, None, None] * (torch.arange(T) - torch.arange(T)[:, None])).to(scores.dtype)
         if has("no-softmax"):
             return scores.masked_fill(~keep, 0)
         if has("mask-after-softmax"):
