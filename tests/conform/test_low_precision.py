@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -188,3 +189,21 @@ def test_right_models_in_low_precision_leave_no_more_than_rounding(dtype, seed):
 def test_what_is_allowed_is_said_in_one_digit_and_no_higher(allowed, says):
     """So that no error is said to be above what is allowed, and is below the number that is said."""
     assert at_most(allowed) == says
+
+
+def test_a_hidden_fault_fails_in_junit():
+    """Where every row agrees and a fault hides in rounding, JUnit's XML has a failure too."""
+    model, table, ref = build(replace(GPT, faults={"sample-variance": 0}), dtype=torch.bfloat16)
+
+    report = conform(model, ref, tokens=X, table=table, decoding=False)
+    suite = ElementTree.fromstring(report.junit())
+
+    assert (report.status, {row.status for row in report.rows if row.compared}) == (1, {"agrees"})
+    assert suite.get("failures") == "1"
+    (failure,) = suite.iter("failure")
+    assert failure.get("message") == report.faults[0].says
+
+
+def test_what_agrees_is_not_above_what_is_said_to_be_allowed():
+    """One digit is rounded up where a line agrees, and down where it differs."""
+    assert (at_most(4.4e-2, agrees=True), at_most(4.9e-2), at_most(1e-12, agrees=True)) == ("5e-02", "4e-02", "1e-12")

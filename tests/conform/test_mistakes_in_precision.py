@@ -14,7 +14,7 @@ from transformulary.oracle.precision import ACCUMULATED, in_precision
 from transformulary.oracle.whole import Model, number_of
 from transformulary.paper import Read
 
-REFERENCES = {kind: build(sizes)[2] for kind, sizes in DECODERS.items()}
+REFERENCES = {kind: build(DECODERS[kind])[2] for kind in ("gpt", "llama")}
 REFERENCES |= {kind: build_encoder(sizes)[2] for kind, (sizes, _) in KINDS.items()}
 
 

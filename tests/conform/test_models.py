@@ -121,7 +121,7 @@ def test_a_wrong_place_hides_no_mistake_of_the_model():
     ("10.3", ("blocks.0", lambda given, out: out[:, :3]), r"^blocks.0: 10.3 has the shape \(24, 3\), and \(24, 8\) is"),
     ("10.1", "blocks.0:in", r"10.1 is not compared"),
     ("10.7[l]", "blocks.{l}.ln_2:out.1", r"^blocks.0.ln_2:out.1 is not there: the module gives 1, counted from 0"),
-    ("10.10", "head:in.9", r"^head:in.9 is not there: the module is given 1, counted from 0"),
+    ("10.10", "head:in.9", r"^head:in.9 is not there: the module is given 2, counted from 0"),
     ("10.7[l]", "blocks.{k}.ln_2:in", r"at blocks.{k}.ln_2, and the model has no such module; of braces, only {l}"),
     ("10.7[l]", "blocks.{.ln_2:in", r"at blocks.{.ln_2, and the model has no such module"),
 ], ids=lambda v: v if isinstance(v, str) else v[0])  # fmt: skip

@@ -42,6 +42,7 @@ class Allowance:
 
     own    every value was computed from the oracle's own: the two go on with those at every line, seen or not
     lower  line -> the precision in which it is computed, whatever that of the rest
+    stored path -> the precision in which what was seen is known, if that is not `precision`
     noise  path -> the difference of the two runs there; empty in float64
     since  path -> the precisions of lines that were computed before it and not seen; empty in float64
     """
@@ -55,17 +56,19 @@ class Allowance:
         precision: str = "float64",
         own: bool = False,
         lower: Mapping[str, str] = MappingProxyType({}),
+        stored: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.seen, self.config, self.given, self.precision = seen, config, Read.of(x), precision
-        self.theta, self.own = theta, own
+        self.theta, self.own, self.stored = theta, own, stored
         self._exact: dict[str, Array] = {}
         self.lower, self.since = lower, dict[str, frozenset[str]]()
         self.noise: dict[str, Array] = {}
         self._errors: dict[str, float] = {}
         kind = ACCUMULATED[precision]
         if kind is not None:
-            self._run(theta, lambda a: a, self._exact.__setitem__)
-            self._run(in_precision(theta, precision, ACCUMULATED), kind.narrow, self._judge(self._noisy))
+            self._run(theta, lambda _, a: a, self._exact.__setitem__)
+            low = in_precision(theta, precision, ACCUMULATED)
+            self._run(low, lambda _, a: kind.narrow(a), self._judge(self._noisy))
 
     def __call__(self, path: str) -> float:
         if self.precision == "float64":
@@ -79,8 +82,9 @@ class Allowance:
             return {}
         chance, most = np.random.default_rng(0), dict[str, float]()
 
-        def off(value: Array) -> Array:
-            return value * (1 + UNIT[self.precision] * chance.choice((-1.0, 1.0), np.shape(value)))
+        def off(path: str, value: Array) -> Array:
+            unit = UNIT[self.stored.get(path, self.precision)]
+            return value * (1 + unit * chance.choice((-1.0, 1.0), np.shape(value)))
 
         def larger(path: str, value: Array, error: float) -> None:
             most[path] = max(most.get(path, 0.0), error)
@@ -112,7 +116,7 @@ class Allowance:
         with np.errstate(invalid="ignore"):  # masked scores are minus infinity in both
             self.noise[path] = np.where(value == exact, 0.0, value - exact)
 
-    def _run(self, theta: Theta, turned: Callable[[Array], Any], look: Callable[[str, Array], None]) -> None:
+    def _run(self, theta: Theta, turned: Callable[[str, Array], Any], look: Callable[[str, Array], None]) -> None:
         hidden = {"z": frozenset[str](), "x": frozenset[str]()}  # a decoder reads what an encoder gives
 
         def hook(path: str, value: Any) -> Any:
@@ -126,7 +130,7 @@ class Allowance:
                 if is_line(path) and line_at(path).stream:
                     hidden[side] = frozenset()
             look(path, np.asarray(matrix(value), np.float64))
-            theirs = turned((self._exact if self.own else self.seen)[path])
+            theirs = turned(path, (self._exact if self.own else self.seen)[path])
             return list(theirs.T) if isinstance(value, list) else theirs
 
         Model(self.config, theta).run(watched(hook), self.given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from decimal import ROUND_FLOOR, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ Array = NDArray[Any]
 
 #: What sums lose by rounding at most, relative to the largest: other orders lose more than one rounding.
 ROUNDED = 8 * 2.0**-53
-ONE_DIGIT = Context(prec=1, rounding=ROUND_FLOOR)
+#: One digit.
+BELOW, ABOVE = (Context(prec=1, rounding=how) for how in (ROUND_FLOOR, ROUND_CEILING))
 
 
 def error_of(ours: Array, theirs: Array) -> float:
@@ -54,9 +55,9 @@ def told(error: float, allowed: float) -> bool:
     return allowed < 1 or not error <= allowed
 
 
-def at_most(allowed: float) -> str:
-    """An error that is allowed, in one digit, rounded down: what is said to be above it is."""
-    return f"{float(ONE_DIGIT.create_decimal(repr(float(allowed)))):.0e}"
+def at_most(allowed: float, agrees: bool = False) -> str:
+    """An error that is allowed, in one digit, rounded so that what is said to be above it, or to agree, is."""
+    return f"{float((ABOVE if agrees else BELOW).create_decimal(repr(float(allowed)))):.0e}"
 
 
 def _largest(value: Array) -> float:

@@ -151,13 +151,13 @@ class Lockstep:
                 changes[place] = (scaled(value) - scaled(right)).astype(np.float32)
         of = (path, changes, scaled(theirs) - scaled(right), scaled(rounded) - scaled(exact))
         if gap:
-            projection.pursue({line.layer for line in (parse(path), *gap)}, *of)
+            projection.pursue(_layers_of([parse(path), *gap]), *of)
         else:
             projection.add(*of)
 
     def _hidden(self, projection: Projection, lines: Sequence[Path]) -> list[Place]:
         """The mistakes of several lines: everywhere, and, as far as it does not take too long, in each layer."""
-        where, layers = {line_at(str(line)).name for line in lines}, {line.layer for line in lines}
+        where, layers = {line_at(str(line)).name for line in lines}, _layers_of(lines)
         among = [line for line in self.model.lines if line.name in where]
         acting = [m for m in self.known.mistakes if any(acts_at(m, line) for line in among)]
         tokens = len(self.given.x) + len(self.given.z)
@@ -365,6 +365,12 @@ class Lockstep:
         numbered = [m for finding in self.findings for m, _ in finding.mistakes if m.having]
         agreeing = {line_at(p).name for p, error in self.errors.items() if is_line(p) and error <= self.allowed(p)}
         return self.suspects.level(layer, numbered, agreeing)
+
+
+def _layers_of(lines: Sequence[Path]) -> set[int]:
+    """The layers of a line and of those before it, 0 for outside: lines before the first layer are of no account."""
+    layers = {line.layer for line in lines}
+    return layers - {0} if lines[0].layer else layers
 
 
 def _shown_apart(lines: Sequence[Line]) -> tuple[str, ...]:

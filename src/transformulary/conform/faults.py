@@ -21,6 +21,7 @@ from transformulary.paper import Config
 
 #: An error of so many times what rounding may do is clear: then the same mistake in other layers would show.
 CLEAR = 10.0
+HIDDEN = "hidden in the rounding of single values"
 ROUGHLY = " (the number as far as this precision shows it)"
 
 
@@ -45,6 +46,11 @@ class Fault:
     remaining: float
     paths: tuple[str, ...]
     others: tuple[str, ...] = ()
+
+    @property
+    def hidden(self) -> bool:
+        """Whether every number agrees, and only all of them together show it."""
+        return HIDDEN in self.says
 
     def __str__(self) -> str:
         head = f"{self.line}, {self.where}" if self.where else self.line
@@ -92,14 +98,14 @@ def unexplained_faults(projections: Iterable[Projection], findings: Sequence[Fin
 def _unexplained(line: str, values: Mapping[str, float], L: int) -> Fault:
     where = _where({parse(path).layer or OUTSIDE for path in values}, L)
     size = f"differs by {max(values.values()):.0f} times what rounding makes of all its numbers together"
-    says = f"{size} (hidden in the rounding of single values), and no known mistake explains it"
+    says = f"{size} ({HIDDEN}), and no known mistake explains it"
     return Fault("", line, where, says, 0.0, float("nan"), tuple(values))
 
 
 def _hidden(group: list[Suspicion], L: int, others: tuple[str, ...]) -> Fault:
     mistake, weakest = group[0].mistake, max(group, key=lambda s: s.deviation / s.coefficient)
     sure = f"{weakest.coefficient:.2f} of it is there, give or take {weakest.deviation:.2f}"
-    says = f"{mistake.says} (hidden in the rounding of single values: {sure}){ROUGHLY if mistake.having else ''}"
+    says = f"{mistake.says} ({HIDDEN}: {sure}){ROUGHLY if mistake.having else ''}"
     where = _where({s.layer for s in group}, L) or ("outside of the layers" if mistake.layered else "")
     return Fault(mistake.key, _head(mistake), where, says, 0.0, 0.0, (), others)
 

@@ -124,11 +124,12 @@ class Report:
         return {key: _finite(value) for key, value in content.items()}
 
     def junit(self) -> str:
-        """JUnit's XML: a test per line and note; what was not seen is skipped, not passed; beside it the text."""
+        """JUnit's XML: a test per line, note and hidden fault; what was not seen is skipped; beside it the text."""
         from xml.etree import ElementTree
 
         suite = ElementTree.Element("testsuite", name=f"conform {self.candidate}")
         table = self._table(whole=True)
+        table += [(str(fault.line), DIFFERS, fault.says) for fault in self.faults if fault.hidden]
         often = Counter(title for title, _, _ in table)
         for title, status, says in table:
             name = f"{title}, {CLAUSE.split(says)[0]}" if often[title] > 1 else title
@@ -176,7 +177,8 @@ def _numbers(row: Row) -> str:
         return "rounding alone may change it altogether" if row.compared else ""
     infinite = "another shape" if row.misshapen else "not a number"
     error = f"error {row.error:.1e}" if row.error < float("inf") else infinite
-    return f"{error}, allowed {at_most(row.allowed)}" + (f", at {row.at}" if row.status == DIFFERS else "")
+    allowed = at_most(row.allowed, agrees=row.status == AGREES)
+    return f"{error}, allowed {allowed}" + (f", at {row.at}" if row.status == DIFFERS else "")
 
 
 def rows_of(

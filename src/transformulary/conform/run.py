@@ -142,7 +142,8 @@ def _of_last_token(c: Candidate, ref: Reference, x: Read) -> Candidate:
     allowed = AllowedHere(replace(c, seen=seen | {last: P}), ref, x)(last)
     status, how = (AGREES, "agrees") if error <= allowed else (DIFFERS, "differs")
     line = line_at(last).label
-    says = f"line {line} is shown of the last token alone, and {how}: error {error:.1e}, allowed {at_most(allowed)}"
+    size = f"error {error:.1e}, allowed {at_most(allowed, error <= allowed)}"
+    says = f"line {line} is shown of the last token alone, and {how}: {size}"
     return replace(c, seen=seen, notes=(*c.notes, Note("output", status, says)))
 
 
@@ -250,7 +251,10 @@ class AllowedHere:
     """
 
     def __init__(self, c: Candidate, ref: Reference, x: Read) -> None:
-        self._measured = partial(Allowance, config=ref.config, x=x, theta=ref.theta, own=c.own, lower=c.lower)
+        stored = {path: c.kinds.get(path, c.precision) for path in c.seen}
+        self._measured = partial(
+            Allowance, config=ref.config, x=x, theta=ref.theta, own=c.own, lower=c.lower, stored=stored
+        )
         self.precision, self.lower, self.kinds = c.precision, c.lower, dict(c.kinds)
         precisions = {c.precision, *c.kinds.values(), *c.lower.values()}
         self.by = {p: self._measured(c.seen, precision=p) for p in precisions}

@@ -177,7 +177,7 @@ class Search:
 
     @cached_property
     def _rounding(self) -> float:
-        """What rounding does to all numbers together, more where the bound takes it to be more; 0 for nothing."""
+        """What rounding does to all numbers of ours together, more where the bound takes it to be more; 0: nothing."""
         if self.noise is None:
             return 0.0
         rounded = self.ours + self.noise[..., : self.ours.shape[-1]]
@@ -188,8 +188,10 @@ class Search:
         """What all numbers of a value differ by from theirs, in roundings; 0 where nothing was rounded."""
         if not self._rounding or np.shape(value) != np.shape(self.theirs):
             return 0.0
+        value, theirs, ours = map(self._scaled, (value, self.theirs, self.ours))
+        larger = max(_size(value) / (_size(ours) or np.inf), 1.0)  # and rounded by more
         with np.errstate(invalid="ignore"):  # minus infinity, less itself
-            return _size(self._scaled(value) - self._scaled(self.theirs)) / self._rounding
+            return _size(value - theirs) / (self._rounding * larger)
 
     def _kept(self, place: Place, value: Array) -> Array:
         """What is remembered of a value with one mistake: what it changes, and how it begins."""
