@@ -23,7 +23,7 @@ demo: .venv/ready-demo
 	@$(PY) -m transformulary demo $(ARGS)
 
 test: .venv/ready-test .venv/ready-data lint
-	$(PY) -m pytest -n auto -rfEs
+	$(PY) -m pytest -n auto --maxschedchunk 16 -rfEs
 
 floor: .venv/floor/ready
 	@.venv/floor/bin/python -m pytest tests/nn
