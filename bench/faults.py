@@ -41,8 +41,6 @@ VIEWS_OF_ENCODERS = {"all lines": encoders.PLACES, "logits": encoders.LOGITS}
 PRECISIONS = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 COLUMNS = ("right mistake", "right line", "other line", "wrongly named", "not seen")
 KNOWN = {m.key: m for m in (*MISTAKES, *NUMBERS, *ORDER)}
-#: Orders of the lines of T5 are found in minutes.
-SLOW = {"pre-norm", "norm-of-parts"}
 
 
 def outcome(kind, faults, view, precision):
@@ -91,8 +89,8 @@ def due(planted, number):
 def planted_in(models, pairs_of, rng):
     """What is planted -> [(kind of model, {mistake: layer})]."""
     if models == "encoders":
-        cases = (case for case in of_encoders.CASES if case[0] != "t5" or case[1] not in SLOW)
-        return {"one mistake": [(kind, {key: of_encoders.layer_of(kind, key, rng)}) for kind, key in cases]}
+        cases = [(kind, {key: of_encoders.layer_of(kind, key, rng)}) for kind, key in of_encoders.CASES]
+        return {"one mistake": cases}
     single = [(kind_of(m), {m.key: layer_of(m, rng)}) for m in TOLD] + [("gpt", {m.key: 0}) for m in ORDER]
     return {"one mistake": single, "two mistakes": pairs(pairs_of, seed=1)}
 

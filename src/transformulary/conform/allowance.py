@@ -98,7 +98,7 @@ class Allowance:
         kind = ACCUMULATED[self.precision]
         assert kind
         theta = in_precision(self.theta, self.precision, ACCUMULATED)
-        return Replay(path, {p: kind.narrow(v) for p, v in seen.items()}, self.given, theta, self.config, {})
+        return Replay(path, {p: kind.narrow(v) for p, v in seen.items()}, self.given, theta, self.config)
 
     def _judge(self, tell: Callable[[str, Array, float], None]) -> Callable[[str, Array], None]:
         """Tells of every value, and by how much it differs from the exact one."""

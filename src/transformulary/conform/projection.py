@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.conform.mistakes import Mistake
-from transformulary.conform.search import Place
+from transformulary.conform.search import TIMES, Place
 from transformulary.oracle.path import parse
 
 Array = NDArray[Any]
@@ -36,9 +36,8 @@ NEAR = 0.3
 #: such as the same mistake with another number, explains as much.
 SIDES, HALF = 2.0, 0.5
 WITHIN, BENT = 4.0, 0.1
-#: The numbers of a value together may differ by so many times as much as the oracle's rounding makes: this varies less
-#: than the largest of them does, if there are enough tokens.
-TIMES, TOKENS = 4.0, 8
+#: All numbers of a value together differ by hardly more than rounding makes, if they are of so many tokens.
+TOKENS = 8
 #: Where a mistake is that is in no layer: in the final norm, or in a line that is in none.
 OUTSIDE = -1
 

@@ -91,7 +91,9 @@ def judged(what: str, theirs: Tensor, known: Judge, why: Callable[[], str] = str
         return Note("decoding", DIFFERS, says)
     if allowed >= 1:
         return Note("decoding", UNSEEN, f"{what}: rounding alone may change these logits altogether")
-    return Note("decoding", AGREES, f"{what}: the same logits, to {error:.0e} (allowed {at_most(allowed)})")
+    return Note(
+        "decoding", AGREES, f"{what}: the same logits, to {error:.0e} (allowed {at_most(allowed, agrees=True)})"
+    )
 
 
 def difference(theirs: Tensor, ours: Tensor) -> float:
