@@ -5,7 +5,7 @@
 A row of the table is of decoders (a GPT, a Llama and others), or of encoders (BERT, an encoder-decoder, T5), in one
 precision and one view: all lines, what modules output, or the logits alone.  Its columns:
 
-right mistake  it is named (in float64 with its number), or stands among those that are the same for these numbers
+right mistake  it is named, or stands among those that are the same for these numbers (in float64 with its number)
 right line     the line is named, but not what is wrong in it; of two mistakes: one of them is named
 other line     something differs, at another line
 wrongly named  something that was not planted is named
@@ -48,6 +48,9 @@ def outcome(kind, faults, view, precision):
     report, planted = run(kind, faults, view, PRECISIONS[precision])
     named = [fault for fault in report.faults if fault.key]
     says = {mistake.says for mistake in planted.values()}
+    if precision != "float64":
+        families = [mistake.having for mistake in planted.values() if mistake.having]
+        says |= {mistake.says for mistake in KNOWN.values() if mistake.having in families}
     right = [f for f in named if f.key in planted or says & set(f.others)]
     right += [f for f in named if f not in right and precision != "float64" and but_for_the_number(f.key, planted)]
     if not report.faults:

@@ -11,7 +11,7 @@ from conform.test_candidates import softmax
 from transformulary.conform import Candidate, conform
 from transformulary.conform.compared import error_of
 from transformulary.conform.mistakes import BY_KEY
-from transformulary.conform.projection import Suspicion
+from transformulary.conform.projection import Projection, Suspicion
 from transformulary.conform.reference import reference
 from transformulary.conform.search import NUMBERS, Search
 from transformulary.oracle import record
@@ -138,3 +138,32 @@ def test_what_is_no_number_is_not_told_apart(key):
     assert fault.key == ""
     assert "444 of 444 numbers are not finite, as with each of these known mistakes: " in fault.says
     assert all(BY_KEY[of].says in fault.says for of in ("mask-inverted-nan", "mask-strict-nan"))
+
+
+def pursued(residual, others=(), more=()):
+    """What is found in one value of 4 tokens, 50 numbers each, where a mistake would add 1 to every number."""
+    projection, noise = Projection({}), np.random.default_rng(0).normal(size=(50, 4))
+    changes = {(BY_KEY["no-b_o"], 1): np.ones((50, 4))}
+    projection.pursue({1, 2}, "10.11", changes, residual, noise, others, lambda: more)
+    return [suspicion.mistake.key for suspicion, _ in projection.hidden()]
+
+
+def test_rounding_that_goes_together_is_no_mistake():
+    """What every number differs by may be one rounding that all depend on: others like it show how that goes."""
+    chance = np.random.default_rng(1)
+    residual, alone = (1 + chance.normal(size=(50, 4)) for _ in range(2))
+    together = [n + chance.normal(size=(50, 4)) for n in (1, -1, 2, -2)]
+    apart = [chance.normal(size=(50, 4)) for _ in range(4)]
+
+    assert ["no-b_o"] == pursued(residual) == pursued(alone, more=apart)
+    assert [] == pursued(residual, more=together)
+
+
+def test_what_hides_is_there_beside_every_explanation():
+    """Where several mistakes explain what shows, another one is found only if each of them leaves it."""
+    chance = np.random.default_rng(1)
+    left, other, nothing = 1 + chance.normal(size=(50, 4)), 1 + chance.normal(size=(50, 4)), chance.normal(size=(50, 4))
+
+    assert ["no-b_o"] == pursued(left, [other])
+    assert [] == pursued(left, [other, nothing])
+    assert [] == pursued(nothing, [left])

@@ -308,6 +308,13 @@ def test_a_fault_hidden_in_the_rounding_of_the_logits_is_found(faults):
     assert "hidden in the rounding" in report.faults[-1].says
 
 
+def test_two_mistakes_and_their_rounding():
+    """In float32, behind two mistakes that show in the logits, one run's rounding looks like a third; others do not."""
+    report = report_of("gpt", faults := {"parallel-norm": 1, "act-ReLU2": 2}, LOGITS, torch.float32)
+
+    assert {fault.key for fault in report.faults} == set(faults)
+
+
 @pytest.mark.parametrize("key", ["act-GELU", "eps-1e-06", "sample-variance", "norm-of-half", "mask-finite-10"])
 def test_what_the_logits_hide_is_said(key):
     """A fault too small to be found in logits of bfloat16 is listed, with the way to see it."""

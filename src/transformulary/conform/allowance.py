@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from transformulary.conform.compared import Comparison, error_of, is_line, matrix
 from transformulary.conform.replay import Replay
+from transformulary.oracle.lazy import lazy
 from transformulary.oracle.lines import line_at
 from transformulary.oracle.path import line_of
 from transformulary.oracle.precision import ACCUMULATED, in_precision
@@ -28,6 +29,9 @@ EXACT = 1e-12
 FACTOR = 8.0
 #: Runs in which what was seen is off by a rounding, by chance up or down: sums that cancel are off by more than one.
 SHAKEN = 4
+#: Parameters that are this many roundings away are rounded otherwise in every operation; what they are is told by the
+#: sine of this many times themselves.
+AWAY, PHASE = 4.0, 1e5
 #: What one rounding of a value to the precision can do, relative to its largest number.
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 
@@ -93,12 +97,23 @@ class Allowance:
             self._run(self.theta, off, self._judge(larger))
         return most
 
-    def low(self, path: str, seen: Mapping[str, Array]) -> Replay:
-        """The value at a path in this precision, with some mistakes, in a run that goes on with what was seen."""
+    def low(self, path: str, seen: Mapping[str, Array], shaken: int = 0, exactly: bool = False) -> Replay:
+        """The value at a path in this precision, with some mistakes, in a run that goes on with what was seen.
+
+        shaken   of other parameters, a few roundings away: every number of others; 0: of theta itself
+        exactly  in float64, of the same parameters
+        """
         kind = ACCUMULATED[self.precision]
         assert kind
-        theta = in_precision(self.theta, self.precision, ACCUMULATED)
-        return Replay(path, {p: kind.narrow(v) for p, v in seen.items()}, self.given, theta, self.config)
+
+        def turned(numbers: Array) -> Any:
+            off = np.sin(PHASE * shaken * numbers)  # as good as by chance, and the same whenever they are fetched
+            rounded = kind.narrow(numbers * (1 + AWAY * UNIT[self.precision] * off))
+            return rounded.wide() if exactly else rounded
+
+        theta = self.theta.map(lambda a: lazy(a).turned_into(turned))
+        given = seen if exactly else {p: kind.narrow(v) for p, v in seen.items()}
+        return Replay(path, given, self.given, theta, self.config)
 
     def _judge(self, tell: Callable[[str, Array, float], None]) -> Callable[[str, Array], None]:
         """Tells of every value, and by how much it differs from the exact one."""

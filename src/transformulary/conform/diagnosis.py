@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from transformulary.conform.compared import Comparison, error_of, is_line, log_p
 from transformulary.conform.description import Base, Heads, describe
 from transformulary.conform.finding import Finding
 from transformulary.conform.mistakes import KEPT, NAMES, Mistake, acts_at
-from transformulary.conform.projection import Projection, finite
+from transformulary.conform.projection import Projection, finite, roundings
 from transformulary.conform.replay import OFF, Replay, first_members, is_part
 from transformulary.conform.search import ALIKE, EARLY, FEW, Compute, Explanation, Mistakes, Place, Search, tried
 from transformulary.conform.suspects import Suspects
@@ -48,7 +48,8 @@ class Lockstep:
     seen     path -> their value, tokens as columns
     allowed  path -> the error that counts as agreement
     noise    path -> what rounding did there to the oracle; then faults are looked for that hide in rounding
-    low      path, what is seen before it -> the value there in the candidate's precision, with some mistakes
+    low      path, what is seen before it -> the value there in the candidate's precision, with some mistakes; `shaken`
+             and `exactly` as in `Allowance.low`
     order    suspect another order of the lines: only that, alone or with others in every layer, is looked for
     own      every value was computed from the oracle's own: go on with ours, and a fault is in its own line
     differs  is called at the first value that differs, before what explains it is looked for
@@ -63,7 +64,7 @@ class Lockstep:
         allowed: Callable[[str], float],
         own: bool = False,
         noise: Mapping[str, Array] | None = None,
-        low: Callable[[str, Mapping[str, Array]], Compute] | None = None,
+        low: Callable[..., Compute] | None = None,
         order: bool = False,
         differs: Callable[[], None] = lambda: None,
     ) -> None:
@@ -151,9 +152,19 @@ class Lockstep:
                 changes[place] = (scaled(value) - scaled(right)).astype(np.float32)
         of = (path, changes, scaled(theirs) - scaled(right), scaled(rounded) - scaled(exact))
         if gap:
-            projection.pursue(_layers_of([parse(path), *gap]), *of)
+            others = [scaled(theirs) - scaled(other) for other in self._otherwise(path, compute, known, right)]
+            again = partial(roundings, self._low, path, seen, known, scaled)
+            projection.pursue(_layers_of([parse(path), *gap]), *of, others, again)
         else:
             projection.add(*of)
+
+    def _otherwise(self, path: str, compute: Compute, known: Mapping[Mistake, int], right: Array) -> Iterator[Array]:
+        """The value with each of the other explanations of what is known to be wrong there."""
+        alike = [f.alike for f in self.findings if f.path == path and f.mistakes == tuple(known.items())]
+        for mistakes in chain.from_iterable(alike):
+            value = tried(compute, dict(mistakes))
+            if finite(value) and value.shape == right.shape and error_of(right, value) > EXACT:
+                yield value
 
     def _hidden(self, projection: Projection, lines: Sequence[Path]) -> list[Place]:
         """The mistakes of several lines: everywhere, and, as far as it does not take too long, in each layer."""

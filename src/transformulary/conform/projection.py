@@ -14,7 +14,7 @@ What no mistake explains is found where all numbers of a value together differ b
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, TypeGuard
 
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.conform.mistakes import Mistake
-from transformulary.conform.search import TIMES, Place
+from transformulary.conform.search import TIMES, Compute, Place, tried
 from transformulary.oracle.path import parse
 
 Array = NDArray[Any]
@@ -38,6 +38,8 @@ SIDES, HALF = 2.0, 0.5
 WITHIN, BENT = 4.0, 0.1
 #: All numbers of a value together differ by hardly more than rounding makes, if they are of so many tokens.
 TOKENS = 8
+#: Runs of other parameters that show how rounding goes together in what lines give that were not seen.
+ROUNDED = 8
 #: Where a mistake is that is in no layer: in the final norm, or in a line that is in none.
 OUTSIDE = -1
 
@@ -67,13 +69,15 @@ class _Sum:
         return math.hypot(math.sqrt(self.variance), self.on_noise) / self.length * math.sqrt(max(left, 1.0))
 
 
-def _sum(change: Array, residual: Array, noise: Array) -> _Sum:
+def _sum(change: Array, residual: Array, noise: Array, more: Sequence[Array] = ()) -> _Sum:
     """Of one value.
 
     The variance is the largest that three assumptions give: rounding is alike in all numbers; it is independent in
     each, of the size that it has there; or it goes together within a token, by a pattern that any token may have.
+    more: what rounding did to others like ours; it is the mean square of what they hold of the change, if that is more.
     """
     change, residual, noise = (np.reshape(value, (len(value), -1)) for value in (change, residual, noise))
+    held = [float((np.reshape(other, change.shape) * change).sum()) for other in more]
     squares, of_token = noise * noise, np.sqrt((noise * noise).mean(0))
     weight = 1 / float(squares.mean())
     together = ((noise / np.where(of_token, of_token, 1.0)).T @ change) * of_token
@@ -83,7 +87,12 @@ def _sum(change: Array, residual: Array, noise: Array) -> _Sum:
         weight * float((residual * change).sum()),
         weight * float((noise * change).sum()),
         length,
-        max(length, apart, weight * weight * float((together * together).mean(0).sum())),
+        max(
+            length,
+            apart,
+            weight * weight * float((together * together).mean(0).sum()),
+            weight * weight * float(np.mean(np.square(held))) if held else 0.0,
+        ),
         weight * float((residual * residual).sum()),
         residual.size,
     )
@@ -142,20 +151,34 @@ class Projection:
                 self._add(mistake, where, _sum(change, residual, noise))
 
     def pursue(
-        self, layers: Collection[int], path: str, changes: Mapping[Place, Array], residual: Array, noise: Array
+        self,
+        layers: Collection[int],
+        path: str,
+        changes: Mapping[Place, Array],
+        residual: Array,
+        noise: Array,
+        others: Sequence[Array] = (),
+        again: Callable[[], Sequence[Array]] = tuple,
     ) -> None:
-        """Several lines at once, in these layers (0: outside): the same, of mistakes in all of them (0) and in some."""
+        """Several lines at once, in these layers (0: outside): the same, of mistakes in all of them (0) and in some.
+
+        others  what differs beside other explanations of the same: what is found is there beside each of them
+        again   what rounding did to others like ours: one run alone may not show how it goes together
+        """
         whole = 0 if len(layers) > 1 else max(layers) or OUTSIDE
         left = {(m, (layer or whole) if m.layered else OUTSIDE): change for (m, layer), change in changes.items()}
-        while found := _found_in(left, residual, noise):
+        self._leave(path, changes, residual, noise)
+        of = _Left([residual, *others], noise)
+        if of.found(left):
+            of.more = again()
+        while found := of.found(left):
             best = found[0]
-            residual = residual - left.pop((best.mistake, best.layer))
-            still = {(s.mistake, s.layer) for s in _found_in(left, residual, noise)}
+            of.take(left.pop((best.mistake, best.layer)))
+            still = {(s.mistake, s.layer) for s in of.found(left)}
             alike = [s for s in found[1:] if (s.mistake, s.layer) not in still and best.gain - s.gain < CERTAIN**2]
             self._found.append((best, alike))
-        self._leave(path, changes, residual, noise)
         for (mistake, where), change in left.items():
-            self._add(mistake, where, _sum(change, residual, noise))
+            self._add(mistake, where, of.least(mistake, where, change))
 
     def _add(self, mistake: Mistake, where: int, new: _Sum) -> None:
         sums = self._sums.setdefault(mistake, {})
@@ -181,10 +204,27 @@ class Projection:
         return [s for mistake, sums in self._sums.items() if mistake not in found for s in _places(mistake, sums)]
 
 
-def _found_in(changes: Mapping[Place, Array], residual: Array, noise: Array) -> list[Suspicion]:
-    """What is found in one value, first what explains most."""
-    all_of_it = (_suspicion(m, where, _sum(change, residual, noise)) for (m, where), change in changes.items())
-    return sorted((s for s in all_of_it if s.found), key=lambda s: -s.gain)
+@dataclass
+class _Left:
+    """What differs in one value beside each of several explanations; noise, more: as in `_sum`."""
+
+    residuals: list[Array]
+    noise: Array
+    more: Sequence[Array] = ()
+
+    def take(self, change: Array) -> None:
+        """Go on without what a mistake explains."""
+        self.residuals = [residual - change for residual in self.residuals]
+
+    def least(self, mistake: Mistake, where: int, change: Array) -> _Sum:
+        """Of a mistake, beside an explanation with which it is not found; if there is none, beside the first."""
+        sums = [_sum(change, residual, self.noise, self.more) for residual in self.residuals]
+        return next((s for s in sums if not _suspicion(mistake, where, s).found), sums[0])
+
+    def found(self, changes: Mapping[Place, Array]) -> list[Suspicion]:
+        """What is found beside every explanation, first what explains most."""
+        all_of_it = (_suspicion(m, where, self.least(m, where, change)) for (m, where), change in changes.items())
+        return sorted((s for s in all_of_it if s.found), key=lambda s: -s.gain)
 
 
 def _places(mistake: Mistake, sums: Mapping[int, _Sum]) -> list[Suspicion]:
@@ -209,6 +249,23 @@ def independent(suspicions: Iterable[Suspicion]) -> list[tuple[Suspicion, list[S
         elif rivals[0][0].gain - s.gain < CERTAIN**2:
             rivals[0][1].append(s)
     return chosen
+
+
+def roundings(
+    low: Callable[..., Compute] | None,
+    path: str,
+    seen: Mapping[str, Array],
+    on: Mapping[Mistake, int],
+    scaled: Callable[[Array], Array],
+) -> list[Array]:
+    """What rounding does at a path to other parameters that are a few roundings away; `low`: `Allowance.low`."""
+    found = []
+    for n in range(1, ROUNDED + 1 if low else 1):
+        assert low
+        rounded, exact = (tried(low(path, seen, n, exactly), on) for exactly in (False, True))
+        if finite(rounded) and finite(exact) and finite(noise := scaled(rounded) - scaled(exact)):
+            found.append(noise)
+    return found
 
 
 def finite(value: Any) -> TypeGuard[Array]:

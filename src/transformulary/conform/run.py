@@ -273,9 +273,9 @@ class AllowedHere:
         at = {path: by[lowest(self._precisions(path))].noise for path in whole}
         return {path: noise[path] for path, noise in at.items() if path in noise}
 
-    def low(self, path: str, seen: Mapping[str, Array]) -> Replay:
-        """The value at a path in the lowest of them, with some mistakes, in a run that goes on with what was seen."""
-        return self.by[lowest(self._precisions(path))].low(path, seen)
+    def low(self, path: str, seen: Mapping[str, Array], shaken: int = 0, exactly: bool = False) -> Replay:
+        """`Allowance.low` in the lowest of them."""
+        return self.by[lowest(self._precisions(path))].low(path, seen, shaken, exactly)
 
     def _precisions(self, path: str) -> set[str]:
         """Those of a line, of its value, and of what went into it."""

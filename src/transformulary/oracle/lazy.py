@@ -132,3 +132,8 @@ class LazyArray:
     def turned_into(self, kind: Callable[[Array], Any]) -> LazyArray:
         """The same parameter, its numbers turned into another kind."""
         return LazyArray(self.shape, self.fetch, self.block, kind)
+
+
+def lazy(a: Any) -> LazyArray:
+    """A parameter as one that is fetched whenever it is used."""
+    return a if isinstance(a, LazyArray) else LazyArray(a.shape, lambda: a)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformulary.errors import ConfigError
-from transformulary.oracle.lazy import LazyArray
+from transformulary.oracle.lazy import lazy
 from transformulary.oracle.theta import Theta
 
 __all__ = ["ACCUMULATED", "PRECISIONS", "Format", "Number", "Rounded", "in_precision", "rounded"]
@@ -225,6 +225,4 @@ def in_precision(theta: Theta, precision: str, kinds: Kinds = PRECISIONS) -> The
     kind = _known(precision, kinds)
     if kind is None:
         return theta
-    return theta.map(
-        lambda a: (a if isinstance(a, LazyArray) else LazyArray(a.shape, lambda: a)).turned_into(kind.narrow)
-    )
+    return theta.map(lambda a: lazy(a).turned_into(kind.narrow))

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from transformulary.conform.candidates.calling import call, other_tensors, tensors_of
-from transformulary.conform.candidates.candidate import Array, Candidate, array, said, stored
+from transformulary.conform.candidates.candidate import Array, Candidate, array, lowest, said, stored
 from transformulary.conform.candidates.given import check_paths, check_shape, is_compared, shape
 from transformulary.conform.candidates.places import Place, Table, table_for
 from transformulary.conform.candidates.returned import columns, last_line, logits, unsteady
@@ -26,6 +26,9 @@ from transformulary.nn import evaluating
 from transformulary.oracle.lines import line_at
 from transformulary.oracle.whole import Model, layers_of
 from transformulary.paper import Config, Read
+
+#: What a place shows, and the precision that it is stored in.
+_Shown = tuple[Array, str]
 
 
 def watch_model(model: nn.Module, whole: Model, x: Read, table: Table | None = None, name: str = "") -> Candidate:
@@ -43,17 +46,19 @@ def watch_model(model: nn.Module, whole: Model, x: Read, table: Table | None = N
     places = dict(_all_places(table, whole.config))
     _check_table(table, places, whole, x)
     axes = {path: len(shape(path, whole, x)) for path in places}
-    seen, notes, returned = _see(model, places, table.tokens, x, axes)
+    seen, kinds, notes, returned = _see(model, places, table.tokens, x, axes)
     for path, value in seen.items():
         check_shape(path, value, whole, x, _named(places[path]), " (tokens as columns)")
     _check_layers(table, whole.config)
     precision, last = model_precision(model), whole.output
-    seen[last], of_output = last_line(whole, seen.get(last), returned, table.tokens, table.output, precision)
+    seen[last], its_own, of_output = last_line(whole, seen.get(last), returned, table.tokens, table.output, precision)
+    kinds |= {last: precision_of(logits(returned))} if its_own else {}
     notes += [*_repeat(model, x, returned, precision), *of_output]
     return Candidate(
         name=name or type(model).__name__,
         seen=seen,
         precision=precision,
+        kinds={path: kind for path in seen if (kind := lowest((precision, kinds[path]))) != precision},
         lower=table.lower,
         buffers={n: stored(b) for n, b in other_tensors(model)},
         weights={n: stored(p) for n, p in model.named_parameters(remove_duplicate=False)},
@@ -82,12 +87,12 @@ def _check_layers(table: Table, config: Config) -> None:
 
 def _see(
     model: nn.Module, places: Mapping[str, Place], tokens: str, x: Read, axes: Mapping[str, int]
-) -> tuple[dict[str, Array], list[Note], Any]:
-    """({path: what its place shows in one run, tokens as columns}, what of the places shows nothing, what the model
-    returns).  Dropout is off.
+) -> tuple[dict[str, Array], dict[str, str], list[Note], Any]:
+    """({path: what its place shows in one run, tokens as columns}, {path: the precision that it is stored in}, what of
+    the places shows nothing, what the model returns).  Dropout is off.
     """
     modules = dict(model.named_modules(remove_duplicate=False))
-    shown: dict[str, list[Array]] = {path: [] for path in places}
+    shown: dict[str, list[_Shown]] = {path: [] for path in places}
     handles = []
     for path, place in places.items():
         module = _module(place)
@@ -101,7 +106,8 @@ def _see(
     finally:
         for handle in handles:
             handle.remove()
-    return *_once(places, shown, modules), returned
+    once, notes = _once(places, shown, modules)
+    return {path: a for path, (a, _) in once.items()}, {path: kind for path, (_, kind) in once.items()}, notes, returned
 
 
 def _repeat(model: nn.Module, x: Read, returned: Any, precision: str) -> tuple[Note, ...]:
@@ -123,15 +129,15 @@ def _no_module(path: str, module: str, modules: Mapping[str, nn.Module]) -> str:
 
 
 def _once(
-    places: Mapping[str, Place], shown: Mapping[str, Sequence[Array]], modules: Mapping[str, nn.Module]
-) -> tuple[dict[str, Array], list[Note]]:
+    places: Mapping[str, Place], shown: Mapping[str, Sequence[_Shown]], modules: Mapping[str, nn.Module]
+) -> tuple[dict[str, _Shown], list[Note]]:
     """({path: the one value of its place}, which places have none).
 
     A module that has several names and runs once for each runs in their order.  Any other that runs more than once
     shows no one line.
     """
     names = names_of(modules)
-    seen: dict[str, Array] = {}
+    seen: dict[str, _Shown] = {}
     never: list[str] = []
     often: list[str] = []
     for path, place in places.items():
@@ -270,7 +276,7 @@ def _looks(place: Place) -> Callable[[Any, Any], Any]:
 
 
 def _keep(
-    shown: list[Array],
+    shown: list[_Shown],
     look: Callable[[Any, Any], Any],
     what: str,
     tokens: str,
@@ -280,4 +286,5 @@ def _keep(
     named: dict[str, Any],
     output: Any,
 ) -> None:
-    shown.append(columns(look((*inputs, *named.values()), output), what, tokens, ndim))
+    found = look((*inputs, *named.values()), output)
+    shown.append((columns(found, what, tokens, ndim), precision_of(found)))

@@ -85,8 +85,10 @@ def unsteady(what: str, first: Array, second: Array, precision: str, left_on: Se
 
 def last_line(
     whole: Model, shown: Array | None, returned: Any, tokens: str, output: str, precision: str
-) -> tuple[Array, tuple[Note, ...]]:
-    """(the last line, what is to be said of it): what the model returns counts, whatever a place beside it shows.
+) -> tuple[Array, bool, tuple[Note, ...]]:
+    """(the last line, whether it is what the model returns, what is to be said of it).
+
+    What the model returns counts, whatever a place beside it shows.
 
     Args:
         whole: what the model should be.
@@ -104,20 +106,20 @@ def last_line(
 
     if shown is None:
         numbers = columns(found, "what the model returns", tokens, ndim)
-        return form(numbers), of_form(numbers)
+        return form(numbers), True, of_form(numbers)
     P = form(shown)
     if not whole.probable and not hasattr(returned, "last_hidden_state"):  # what is made of the vectors is its own
-        return P, ()
+        return P, False, ()
     try:
         numbers = columns(found, "it", tokens, ndim)
     except CandidateError as no_array:
-        return P, (Note("output", UNSEEN, f"what the model returns is not compared with {last}: {no_array}"),)
+        return P, False, (Note("output", UNSEEN, f"what the model returns is not compared with {last}: {no_array}"),)
     if numbers.shape != P.shape:
         says = f"its shape is {numbers.shape}, and that of {last} {P.shape}"
-        return P, (Note("output", UNSEEN, f"what the model returns is not compared with {last}: {says}"),)
+        return P, False, (Note("output", UNSEEN, f"what the model returns is not compared with {last}: {says}"),)
     error, nearest = min(((error_of(P, Q), Q) for Q in (f(numbers) for f in FORMS.values())), key=lambda pair: pair[0])
     largest = np.abs(shown[np.isfinite(shown)]).max(initial=1.0)  # what was rounded, before the softmax
     if error <= max(EXACT, FACTOR * largest * max(UNIT[kind] for kind in (precision, precision_of(found)))):
-        return P, of_form(numbers)
+        return P, False, of_form(numbers)
     says = f"what the model returns is not what the place of {last} shows: they differ by {error:.1e}"
-    return nearest, (Note("output", DIFFERS, f"{says}; what it returns is compared"),)
+    return nearest, True, (Note("output", DIFFERS, f"{says}; what it returns is compared"),)
