@@ -12,6 +12,8 @@ from transformulary.paper import DTransformerConfig, Inference
 from transformulary.paper.practice import Practice
 from transformulary.paper.presets import presets
 from transformulary.pseudocode import describe, diff, numbers, render, run
+from transformulary.pseudocode.latex import head
+from transformulary.pseudocode.nodes import Head
 
 
 def all_presets():
@@ -60,6 +62,14 @@ def complaints(source, folder):
     log = log_of(source, folder)
     assert "Output written on page.pdf" in log
     return re.findall(r"^(?:Overfull .*|Missing character.*|.*multiply.defined.*)$", log, re.MULTILINE)
+
+
+def test_the_name_of_any_folder_keeps_within_the_page(tmp_path):
+    """A title is broken after the slashes of a path, wherever they are."""
+    names = ["/" + "/".join(["n" * most] * 6) + "/out, as it was trained" for most in range(5, 30)]
+    source = "\nText.\n".join(map(head, map(Head, names)))
+
+    assert [] == complaints(article(r"\documentclass{article}", source, r"\bibitem{none}"), tmp_path)
 
 
 def test_citations_are_found(tmp_path):

@@ -95,6 +95,10 @@ class Page:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
+    def settle(self):
+        """Wait until what scrolling has changed is drawn."""
+        self.ask("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
     def text(self, selector):
         return self.ask(f"document.querySelector({json.dumps(selector)}).textContent")
 

@@ -184,7 +184,7 @@ def test_walking_keeps_its_cell_in_view(page, tmp_path):
 
     for _ in range(40):
         page.press("ArrowDown")
-    page.ask("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.settle()
 
     row = page.ask("matrix.place(49, 4).y")
     tip, top = (
@@ -263,6 +263,7 @@ def test_a_thousand_tokens(page, tmp_path, zoom):
 
     page.open(tmp_path / "page.html", "#head=2&query=701&key=124&scale=linear")
     page.ask(f"matrix.magnify({zoom}, 700, 123)")
+    page.settle()
 
     pixel = "((p) => Array.from(matrix.pen.getImageData(p.x + matrix.cell / 2, p.y + matrix.cell / 2, 1, 1).data))"
     page.ask("matrix.mark({})")

@@ -255,7 +255,7 @@ def head(h: Head) -> str:
     columns = f"l{'r' * (len(h.table[0]) - 1)}" if h.table else ""
     tabular = rf"{{\smallskip\small\tabcolsep=.5em\noindent\begin{{tabular}}{{@{{}}{columns}@{{}}}}"
     table = [tabular, *rows, r"\end{tabular}}"] if h.table else []
-    return "\n".join([rf"\section*{{{spoken(h.title)}}}", *map(sentence, h.says), *table])
+    return "\n".join([rf"\section*{{\raggedright {spoken(h.title)}}}", *map(sentence, h.says), *table])
 
 
 def spoken(words: str) -> str:
