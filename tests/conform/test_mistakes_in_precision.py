@@ -23,7 +23,8 @@ def test_a_mistake_in_bfloat16_is_the_mistake(kind):
     """Where it makes sense for a model, it does in bfloat16, and gives numbers where it gives numbers in float64."""
     ref = REFERENCES[kind]
     number = number_of(ref.config)
-    read = Read(tuple(X), tuple(Z) if number in ("8", "8a") else (), (*SEGMENTS, 1) if number == "9" else ())
+    x, z, s = (tuple(ids[:6]) for ids in (X, Z, SEGMENTS))  # enough for every mask; T5's attention is slow
+    read = Read(x, z if number in ("8", "8a") else (), s if number == "9" else ())
     low, output = in_precision(ref.theta, "bfloat16", ACCUMULATED), Model(ref.config, ref.theta).output
     exact, rounded = (Replay(output, {}, read, theta, ref.config, {}) for theta in (ref.theta, low))
 
