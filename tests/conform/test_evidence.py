@@ -167,3 +167,19 @@ def test_what_hides_is_there_beside_every_explanation():
     assert ["no-b_o"] == pursued(left, [other])
     assert [] == pursued(left, [other, nothing])
     assert [] == pursued(nothing, [left])
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_what_one_mistake_explains_is_not_said_of_another(both):
+    """Two mistakes of different lines that change the same are one finding, as long as not both are there."""
+    projection, chance = Projection({}), np.random.default_rng(2)
+    ones, signs = np.ones((50, 4)), np.where(np.arange(50) < 25, 1.0, -1.0)[:, None] * np.ones(4)
+    changes = {"no-b_o": ones, "no-b_v": np.array([1.2, 1.2, 0.8, 0.8]) * ones, "no-mask": signs}
+    changes = {(BY_KEY[key], 0): change for key, change in changes.items()}
+    for layer in (1, 2):
+        there = ones + both * signs + chance.normal(size=(50, 4))
+        projection.add(f"10.6[l={layer}]", changes, there, chance.normal(size=(50, 4)))
+
+    found = {s.mistake.key: (s.layer, [other.mistake.key for other in alike]) for s, alike in projection.hidden()}
+
+    assert found == {"no-b_o": (0, ["no-b_v"])} | ({"no-mask": (0, [])} if both else {})

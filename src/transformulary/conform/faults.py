@@ -77,7 +77,7 @@ def hidden_faults(projections: Iterable[Projection], findings: Sequence[Finding]
     of: dict[Mistake, list[Suspicion]] = {}
     others: dict[Mistake, set[str]] = {}
     for s, alike in (found for projection in projections for found in projection.hidden()):
-        if s.mistake.key not in named:
+        if named.isdisjoint(each.mistake.key for each in (s, *alike)):  # else it is what is named already
             of.setdefault(s.mistake, []).append(s)
             more = {other.mistake.says for other in alike if other.mistake != s.mistake}
             others.setdefault(s.mistake, set()).update(more)

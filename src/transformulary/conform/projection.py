@@ -14,8 +14,8 @@ What no mistake explains is found where all numbers of a value together differ b
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -114,9 +114,18 @@ class Suspicion:
     deviation: float
     gain: float
 
-    def rivals(self, other: Suspicion) -> bool:
-        """Whether both would explain the same: mistakes of one line, in one layer or in all."""
-        return self.mistake.line == other.mistake.line and (self.layer == other.layer or not self.layer * other.layer)
+    def covers(self, where: int) -> bool:
+        """Whether it acts in a layer."""
+        return not self.mistake.layered or self.layer in (0, where)
+
+    def as_much(self, other: Suspicion) -> bool:
+        """Whether another one explains as much."""
+        return self.gain - other.gain < CERTAIN**2
+
+    def without(self, held: float) -> Suspicion:
+        """The same of what is left of the difference without a change that holds so much of what this one predicts."""
+        length = self.gain / (2 * self.coefficient - 1)
+        return replace(self, coefficient=self.coefficient - held / length, gain=self.gain - 2 * held)
 
     @property
     def found(self) -> bool:
@@ -141,11 +150,16 @@ class Projection:
         self._found: list[tuple[Suspicion, list[Suspicion]]] = []
         self._sums: dict[Mistake, dict[int, _Sum]] = {}
         self._left: dict[str, tuple[float, set[Mistake]]] = {}
+        #: Of each line: its layer, mistakes, and the products of what every two of them change.
+        self._products: list[tuple[int, list[Mistake], Array]] = []
 
     def add(self, path: str, changes: Mapping[Place, Array], residual: Array, noise: Array) -> None:
         """One line: what every mistake would change, what differs, what rounding did."""
         self._leave(path, changes, residual, noise)
         layer = parse(path).layer
+        flat = np.array([np.ravel(change) for change in changes.values()])
+        weight = np.float32(1 / (noise * noise).mean())
+        self._products.append((layer or OUTSIDE, [mistake for mistake, _ in changes], weight * flat @ flat.T))
         for (mistake, _), change in changes.items():
             for where in {0, layer or OUTSIDE} if mistake.layered else {OUTSIDE}:
                 self._add(mistake, where, _sum(change, residual, noise))
@@ -175,7 +189,7 @@ class Projection:
             best = found[0]
             of.take(left.pop((best.mistake, best.layer)))
             still = {(s.mistake, s.layer) for s in of.found(left)}
-            alike = [s for s in found[1:] if (s.mistake, s.layer) not in still and best.gain - s.gain < CERTAIN**2]
+            alike = [s for s in found[1:] if (s.mistake, s.layer) not in still and best.as_much(s)]
             self._found.append((best, alike))
         for (mistake, where), change in left.items():
             self._add(mistake, where, of.least(mistake, where, change))
@@ -196,7 +210,22 @@ class Projection:
 
     def hidden(self) -> list[tuple[Suspicion, list[Suspicion]]]:
         """Mistakes that were found, each with others that explain as much."""
-        return [*self._found, *independent(self.suspicions())]
+        found, chosen = sorted((s for s in self.suspicions() if s.found), key=_rank), [*self._found]
+        while found:
+            best = found.pop(0)
+            left = [s.without(self._held(best, s)) for s in found]
+            alike = [s for s, still in zip(found, left, strict=True) if not still.found and best.as_much(s)]
+            chosen.append((best, alike))
+            found = sorted((s for s in left if s.found), key=_rank)
+        return chosen
+
+    def _held(self, one: Suspicion, other: Suspicion) -> float:
+        """What the change of one mistake holds of that of another, where both were added."""
+        return sum(
+            float(products[names.index(one.mistake), names.index(other.mistake)])
+            for where, names, products in self._products
+            if all(s.mistake in names and s.covers(where) for s in (one, other))
+        )
 
     def suspicions(self) -> list[Suspicion]:
         """Every other mistake that would act somewhere: everywhere, if no layer is surely without it; else by layer."""
@@ -224,7 +253,7 @@ class _Left:
     def found(self, changes: Mapping[Place, Array]) -> list[Suspicion]:
         """What is found beside every explanation, first what explains most."""
         all_of_it = (_suspicion(m, where, self.least(m, where, change)) for (m, where), change in changes.items())
-        return sorted((s for s in all_of_it if s.found), key=lambda s: -s.gain)
+        return sorted((s for s in all_of_it if s.found), key=_rank)
 
 
 def _places(mistake: Mistake, sums: Mapping[int, _Sum]) -> list[Suspicion]:
@@ -237,18 +266,6 @@ def _places(mistake: Mistake, sums: Mapping[int, _Sum]) -> list[Suspicion]:
 
 def _suspicion(mistake: Mistake, where: int, s: _Sum) -> Suspicion:
     return Suspicion(mistake, where, s.coefficient, s.deviation, 2 * s.on_residual - s.length)
-
-
-def independent(suspicions: Iterable[Suspicion]) -> list[tuple[Suspicion, list[Suspicion]]]:
-    """Of mistakes that were found, one for each line and layer: what explains most, and what explains as much."""
-    chosen: list[tuple[Suspicion, list[Suspicion]]] = []
-    for s in sorted((s for s in suspicions if s.found), key=lambda s: -s.gain):
-        rivals = [entry for entry in chosen if entry[0].rivals(s)]
-        if not rivals:
-            chosen.append((s, []))
-        elif rivals[0][0].gain - s.gain < CERTAIN**2:
-            rivals[0][1].append(s)
-    return chosen
 
 
 def roundings(
@@ -266,6 +283,11 @@ def roundings(
         if finite(rounded) and finite(exact) and finite(noise := scaled(rounded) - scaled(exact)):
             found.append(noise)
     return found
+
+
+def _rank(s: Suspicion) -> float:
+    """Sorts: first what explains most."""
+    return -s.gain
 
 
 def finite(value: Any) -> TypeGuard[Array]:
