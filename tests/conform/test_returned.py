@@ -8,6 +8,7 @@ from conform.ordinary import GPT, build
 from transformulary.conform import conform
 from transformulary.conform.candidates.functions import Functions
 from transformulary.conform.candidates.places import make_table
+from transformulary.errors import CandidateError
 
 X = [3, 1, 4, 1, 5, 9, 2, 6]
 
@@ -95,6 +96,22 @@ def test_what_a_float64_model_returns_in_lower_precision(place, kind):
     assert [fault.says for fault in wrong.faults] == [
         "the logits are divided by 0.5 (a temperature) (the number as far as this precision shows it)"
     ]
+
+
+@pytest.mark.parametrize("kind", ["int64", "bool", "float8_e4m3fn"])
+def test_what_is_no_float_that_we_know(kind):
+    """Integers, and floats whose rounding we do not know, are refused; beside a place of line 11 that is said."""
+    theirs, table, ref = build(GPT)
+    forward = theirs.forward
+    theirs.forward = lambda ids: forward(ids).to(getattr(torch, kind))
+    says = f"is {kind}, and must be one of float64, float32, bfloat16, float16."
+
+    with pytest.raises(CandidateError, match=f"^what the model returns {says}$"):
+        conform(theirs, ref, tokens=X, table={"places": {}})
+    beside = conform(theirs, ref, tokens=X, table=table, decoding=False)
+
+    assert beside.status == 0
+    assert [note.says.endswith(says) for note in beside.notes if note.kind == "output"] == [True]
 
 
 @pytest.mark.parametrize("output", ["probabilities", "log-probabilities"])

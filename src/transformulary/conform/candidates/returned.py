@@ -30,8 +30,10 @@ def logits(output: Any) -> Any:
 
 
 def columns(value: Any, what: str, tokens: str, ndim: int = 2) -> Array:
-    """What a module has, without its batch of one, tokens as columns."""
-    shown = single(array(value, what), ndim)
+    """What a module has, without its batch of one, tokens as columns.  Raises CandidateError: no floats we know."""
+    shown, kind = single(array(value, what), ndim), str(getattr(value, "dtype", "")).removeprefix("torch.")
+    if hasattr(value, "detach") and kind not in UNIT:
+        raise CandidateError(f"{what} is {kind}, and must be one of {', '.join(UNIT)}.")
     return shown.T if tokens == "rows" else shown
 
 
