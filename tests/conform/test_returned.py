@@ -1,5 +1,6 @@
 """What a model returns: line 11, beside a place of it or without one, as logits unless it is said to be others."""
 
+import numpy as np
 import pytest
 import torch
 from scipy.special import log_softmax, softmax
@@ -92,6 +93,7 @@ def test_what_a_float64_model_returns_in_lower_precision(place, kind):
     wrong = conform(theirs, ref, tokens=X, table={"places": places}, decoding=False)
 
     assert right.status == 0, right
+    assert bool(right.invisible) == any("Leave every value in float64" in said for said in right.answer)
     assert [row.allowed for row in right.rows if row.line == "10.3"] == [1e-12]
     assert [fault.says for fault in wrong.faults] == [
         "the logits are divided by 0.5 (a temperature) (the number as far as this precision shows it)"
@@ -108,6 +110,9 @@ def test_what_is_no_float_that_we_know(kind):
 
     with pytest.raises(CandidateError, match=f"^what the model returns {says}$"):
         conform(theirs, ref, tokens=X, table={"places": {}})
+    if kind != "float8_e4m3fn":
+        with pytest.raises(CandidateError, match=f" {says}$"):
+            conform({"unembedding": lambda X, weights: np.ones((len(X), 37), kind)}, "paper", tokens=X)
     beside = conform(theirs, ref, tokens=X, table=table, decoding=False)
 
     assert beside.status == 0

@@ -259,10 +259,14 @@ WIDENED = np.dtype("<f4", metadata={"precision": "bfloat16"})
 
 def precision_of(value: Any) -> str:
     """The precision in which an array's numbers are stored; what is not a known float counts as float64."""
-    kind = getattr(value, "dtype", "float64")
-    own = getattr(kind, "name", str(kind).removeprefix("torch."))  # NumPy's name says nothing of the order of bytes
-    name = (getattr(kind, "metadata", None) or {}).get("precision", own)
+    name = name_of(getattr(value, "dtype", "float64"))
     return name if name in ("float16", "bfloat16", "float32") else "float64"
+
+
+def name_of(kind: Any) -> str:
+    """The name of an array's type, of whichever library: "bfloat16", "int64"."""
+    own = getattr(kind, "name", str(kind).removeprefix("torch."))  # NumPy's name says nothing of the order of bytes
+    return str((getattr(kind, "metadata", None) or {}).get("precision", own))
 
 
 def read_safetensors(file: Path) -> dict[str, Array]:

@@ -158,8 +158,8 @@ class Projection:
         self._leave(path, changes, residual, noise)
         layer = parse(path).layer
         flat = np.array([np.ravel(change) for change in changes.values()])
-        weight = np.float32(1 / (noise * noise).mean())
-        self._products.append((layer or OUTSIDE, [mistake for mistake, _ in changes], weight * flat @ flat.T))
+        weight = np.float64(1 / (noise * noise).mean())  # of any size, where changes are in float32
+        self._products.append((layer or OUTSIDE, [mistake for mistake, _ in changes], weight * (flat @ flat.T)))
         for (mistake, _), change in changes.items():
             for where in {0, layer or OUTSIDE} if mistake.layered else {OUTSIDE}:
                 self._add(mistake, where, _sum(change, residual, noise))

@@ -95,9 +95,10 @@ class Report:
             known = "1 known mistake, which" if n == 1 else f"{n} known mistakes, which"
             them = "it" if n == 1 else "them"
             hidden = f"{known} in {self._low} cannot be told from rounding"
-            how = "Compute" if self.precision != "float64" else "Leave every value"
-            model = " (a PyTorch model: model.double())" if self.precision != "float64" else ""
-            said.append(f"Not seen: {hidden}. {how} in float64 to see {them}{model}.")
+            how = f"Compute in float64 to see {them} (a PyTorch model: model.double())"
+            if self.precision == "float64":  # and some values are cast to less
+                how = f"Leave every value in float64 to see {them}"
+            said.append(f"Not seen: {hidden}. {how}.")
         return said
 
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from transformulary.conform.allowance import EXACT, FACTOR, UNIT
 from transformulary.conform.candidates.candidate import Array, array, single
 from transformulary.conform.compared import error_of
-from transformulary.conform.dumps import precision_of
+from transformulary.conform.dumps import name_of, precision_of
 from transformulary.conform.notes import DIFFERS, UNSEEN, Note
 from transformulary.errors import CandidateError
 from transformulary.oracle import softmax
@@ -31,8 +31,8 @@ def logits(output: Any) -> Any:
 
 def columns(value: Any, what: str, tokens: str, ndim: int = 2) -> Array:
     """What a module has, without its batch of one, tokens as columns.  Raises CandidateError: no floats we know."""
-    shown, kind = single(array(value, what), ndim), str(getattr(value, "dtype", "")).removeprefix("torch.")
-    if hasattr(value, "detach") and kind not in UNIT:
+    shown, kind = single(array(value, what), ndim), name_of(getattr(value, "dtype", "float64"))
+    if kind not in UNIT:
         raise CandidateError(f"{what} is {kind}, and must be one of {', '.join(UNIT)}.")
     return shown.T if tokens == "rows" else shown
 
